@@ -50,22 +50,22 @@ def run_study(
     parser = study_parser(description)
     for option, fields in (options or {}).items():
         parser.add_argument(option, **fields)
-    given = parser.parse_args(arguments)
+    values = parser.parse_args(arguments)
     disable_progress_bar()
     torch.set_num_threads(1)
-    study = config.read(given.config)
-    given.out.mkdir(parents=True, exist_ok=True)
-    given.command = f"{parser.prog} {given.config} -o {given.out}"
-    if (results := run(study, given)) is not None:
-        write_results(given.out, *results, name)
+    study = config.read(values.config)
+    values.out.mkdir(parents=True, exist_ok=True)
+    values.command = f"{parser.prog} {values.config} -o {values.out}"
+    if (results := run(study, values)) is not None:
+        write_results(values.out, *results, name)
 
 
-def run_cells(trial: CellTrial, given: argparse.Namespace) -> Cells | None:
+def run_cells(trial: CellTrial, arguments: argparse.Namespace) -> Cells | None:
     """Run what `CELL_OPTIONS` ask for; return all stored cells, None where a part was named."""
-    if not given.tables:
-        rows = None if given.row is None else [given.row]
-        trial.run_missing(trial.keys(rows, given.seed), announce=announce)
-    return trial.stored() if (given.row, given.seed) == (None, None) else None
+    if not arguments.tables:
+        rows = None if arguments.row is None else [arguments.row]
+        trial.run_missing(trial.keys(rows, arguments.seed), announce=announce)
+    return trial.stored() if (arguments.row, arguments.seed) == (None, None) else None
 
 
 def study_parser(description: str | None) -> argparse.ArgumentParser:

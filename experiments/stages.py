@@ -248,13 +248,13 @@ def main(module: str, prepare: Prepare) -> None:
     `prepare` writes the files that the rows read.
     """
 
-    def run(study: StagedStudy, given: argparse.Namespace) -> Results | None:
-        trial, made = StagedTrial(study, data_root(), given.out), given.out / "made"
+    def run(study: StagedStudy, arguments: argparse.Namespace) -> Results | None:
+        trial, made = StagedTrial(study, data_root(), arguments.out), arguments.out / "made"
         write_host(study.host, study.n_layers, made / "host")
         prepare(study, trial.root, made)
-        if (cells := run_cells(trial, given)) is None:
+        if (cells := run_cells(trial, arguments)) is None:
             return None
-        command = f"python -m {module} {given.config} -o {given.out}"
+        command = f"python -m {module} {arguments.config} -o {arguments.out}"
         right = {row: {seed: cell["right"] for seed, cell in own.items()}
                  for row, own in cells.items()}  # fmt: skip
         return page(study, cells, command), right

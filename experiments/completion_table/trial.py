@@ -254,39 +254,39 @@ def main(arguments: list[str] | None = None) -> None:
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--earlier", type=Path, help="a results.json whose cells are taken")
     source.add_argument("--anew", action="store_true", help="run every cell")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    config = yaml.safe_load(given.config.read_text(encoding="utf-8"))
-    plans, data, earlier = read_plans(config), data_root(), _earlier(given)
-    graphs = given.graphs.split(",") if given.graphs else config["graphs"]
-    names = given.scorers.split(",") if given.scorers else [*plans]
+    config = yaml.safe_load(options.config.read_text(encoding="utf-8"))
+    plans, data, earlier = read_plans(config), data_root(), _earlier(options)
+    graphs = options.graphs.split(",") if options.graphs else config["graphs"]
+    names = options.scorers.split(",") if options.scorers else [*plans]
     if odd := ({*graphs} - {*config["graphs"]}) | ({*names} - {*plans}):
-        parser.error(f"{given.config} has no {', '.join(sorted(odd))}")
-    given.out.mkdir(parents=True, exist_ok=True)
-    end = math.inf if given.minutes is None else time.monotonic() + 60 * given.minutes
+        parser.error(f"{options.config} has no {', '.join(sorted(odd))}")
+    options.out.mkdir(parents=True, exist_ok=True)
+    end = math.inf if options.minutes is None else time.monotonic() + 60 * options.minutes
     trials = {
-        name: TableTrial(plans, prepare(data, name, given.out / "graphs"), config["seeds"],
-                         given.out, data, earlier) for name in config["graphs"]
+        name: TableTrial(plans, prepare(data, name, options.out / "graphs"), config["seeds"],
+                         options.out, data, earlier) for name in config["graphs"]
     }  # fmt: skip
     for trial in (trials[graph] for graph in graphs):
         for row in (row for row in trial.rows if row in names):
             # a baseline costs seconds, and the others are compared over its questions
             own = trial if plans[row].train else replace(trial, earlier=Record())
-            keys = [(row, seed) for seed in trial.seeds(row)[: given.seeds]]
+            keys = [(row, seed) for seed in trial.seeds(row)[: options.seeds]]
             own.run_missing(keys, should_stop=lambda: time.monotonic() >= end)
     stored = {name: trial.stored() for name, trial in trials.items()}
     cells = {(graph, row): [*own.get(row, {}).values()]
              for graph, own in stored.items() for row in plans}  # fmt: skip
-    record = judge(cells, config["pairs"], given.out, earlier)
-    write_results(given.out, to_markdown(config, plans, cells, record), asdict(record))
+    record = judge(cells, config["pairs"], options.out, earlier)
+    write_results(options.out, to_markdown(config, plans, cells, record), asdict(record))
 
 
-def _earlier(given: argparse.Namespace) -> Record:
+def _earlier(arguments: argparse.Namespace) -> Record:
     """Return what is not run again: of the named file, or of the one beside the configuration."""
-    if given.earlier is not None:
-        return Record.read(given.earlier)
-    beside = given.config.with_name("results.json")
-    return Record.read(beside) if beside.is_file() and not given.anew else Record()
+    if arguments.earlier is not None:
+        return Record.read(arguments.earlier)
+    beside = arguments.config.with_name("results.json")
+    return Record.read(beside) if beside.is_file() and not arguments.anew else Record()
 
 
 if __name__ == "__main__":

@@ -229,17 +229,17 @@ def counts(seeds: Sequence[RowAnswers], row: str, people: str) -> Counts:
     return accuracy_counts([seed[row][people] for seed in seeds])
 
 
-def run(study: DistillationStudy, given: argparse.Namespace) -> Results:
+def run(study: DistillationStudy, arguments: argparse.Namespace) -> Results:
     """Run the seeds that are missing; return the page and every answer."""
     budget = study.cell(study.seeds[0], steps=1).budget
     seeds = []
     for seed in study.seeds:
-        seeds.append(run_seed(study, seed, given.out, lambda: open_host(budget)))
+        seeds.append(run_seed(study, seed, arguments.out, lambda: open_host(budget)))
         for row in ROWS:
             shares = {name: sum(right) / len(right) for name, right in seeds[-1][row].items()}
             announce(f"seed {seed}, {row}: {shares}")
     spent = milliseconds(study, lambda: open_host(budget))
-    return page(study, seeds, spent, given.command), {"right": seeds, "milliseconds": spent}
+    return page(study, seeds, spent, arguments.command), {"right": seeds, "milliseconds": spent}
 
 
 if __name__ == "__main__":

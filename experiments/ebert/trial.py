@@ -292,13 +292,15 @@ def read_aliases(root: Path) -> list[Text]:
     return [Text(row["qid"], TextKind.ALIAS, row["alias"], "en") for row in rows]
 
 
-def run(study: LinkingStudy, given: argparse.Namespace) -> Results | None:
+def run(study: LinkingStudy, arguments: argparse.Namespace) -> Results | None:
     """Run what is missing; return the page and the counts of each text."""
     root = data_root()
     data = Data(study, read_world(root, ("s",)), read_aliases(root))
-    if (cells := run_cells(LinkingTrial(study, data, given.out), given)) is None:
+    if (cells := run_cells(LinkingTrial(study, data, arguments.out), arguments)) is None:
         return None
-    return page(study, cells, given.command), {row: [*own.values()] for row, own in cells.items()}
+    return page(study, cells, arguments.command), {
+        row: [*own.values()] for row, own in cells.items()
+    }
 
 
 if __name__ == "__main__":

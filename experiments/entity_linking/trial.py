@@ -279,9 +279,9 @@ def timed(text: str) -> None:
     announce(f"{time.process_time():7.0f} s  {text}")
 
 
-def run(study: LinkingStudy, given: argparse.Namespace) -> tuple[str, object]:
+def run(study: LinkingStudy, arguments: argparse.Namespace) -> tuple[str, object]:
     """Make what is missing; return the page and every score."""
-    results = score_all(LinkingStages(data_root(), study, given.out, timed), given.out)
+    results = score_all(LinkingStages(data_root(), study, arguments.out, timed), arguments.out)
     print(printed(results))
     return to_markdown(results, study), results
 

@@ -50,14 +50,14 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, default=Path("fewshot"))
     parser.add_argument("--method", help="another method")
     parser.add_argument("--episodes", type=int, help="another number of episodes")
-    given = parser.parse_args()
-    options = {"task.method": given.method, "n_episodes": given.episodes}
+    arguments = parser.parse_args()
+    options = {"task.method": arguments.method, "n_episodes": arguments.episodes}
     settings = {name: value for name, value in options.items() if value}
-    config = read(given.config, data_root(), given.kg, settings)
-    result = run_fewshot(config, given.output)
+    config = read(arguments.config, data_root(), arguments.kg, settings)
+    result = run_fewshot(config, arguments.output)
     coverage = f"novel examples: {summary(result['coverage']['novel'])}"
     page = f"{table(config, result)}\n\n{coverage}\n"
-    write_results(given.output, page, result, "fewshot")
+    write_results(arguments.output, page, result, "fewshot")
 
 
 if __name__ == "__main__":

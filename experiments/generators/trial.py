@@ -137,11 +137,11 @@ def _mean_in_words(values: list[float]) -> str:
     return f"{mean} ({', '.join(f'{v:.{digits}f}' for v in values)})"
 
 
-def run(study: GeneratorStudy, given: argparse.Namespace) -> tuple[str, object]:
+def run(study: GeneratorStudy, arguments: argparse.Namespace) -> tuple[str, object]:
     """Make what is missing; return the page and every cell."""
-    trial = GeneratorTrial(study, data_root(), given.out, announce)
+    trial = GeneratorTrial(study, data_root(), arguments.out, announce)
     cells = trial.cells()
-    return to_markdown(cells, trial, given.command), cells
+    return to_markdown(cells, trial, arguments.command), cells
 
 
 if __name__ == "__main__":

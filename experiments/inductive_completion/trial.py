@@ -181,19 +181,19 @@ def text_vectors(graph: KnowledgeGraph, folder: Path) -> NDArray[np.float32]:
     return stored_vectors
 
 
-def run(config: InductiveConfig, given: argparse.Namespace) -> tuple[str, object]:
+def run(config: InductiveConfig, arguments: argparse.Namespace) -> tuple[str, object]:
     """Run what is missing of the chosen part; return the page of all runs of the configuration."""
-    splits, methods = given.splits or [*config.splits], given.methods or [*config.methods]
+    splits, methods = arguments.splits or [*config.splits], arguments.methods or [*config.methods]
     trials = {}
     for name in splits:
-        trial = trials[name] = InductiveTrial.of(config, name, given.out)
+        trial = trials[name] = InductiveTrial.of(config, name, arguments.out)
         announce(f"{name} {trial.split}")
-        if given.kepler:
-            kepler_run(config, trial.split, given.out / f"kepler-{name}")
-        runs = trial.possible(trial.keys(methods, config.seeds[: given.seeds]))
+        if arguments.kepler:
+            kepler_run(config, trial.split, arguments.out / f"kepler-{name}")
+        runs = trial.possible(trial.keys(methods, config.seeds[: arguments.seeds]))
         run_all(Study(trial), list(runs), announce=announce)
-    records = current_records(config, given.out, trials)
-    return to_markdown(config, records, given.out), [asdict(record) for record in records]
+    records = current_records(config, arguments.out, trials)
+    return to_markdown(config, records, arguments.out), [asdict(record) for record in records]
 
 
 def current_records(

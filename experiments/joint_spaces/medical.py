@@ -112,21 +112,21 @@ def questions(root: Path, share: float) -> tuple[list[Question], list[Question]]
     A false disease is drawn as often as it is a right one, and is no indication of the drug in any
     of the table's three categories.
     """
-    given, every = defaultdict(list), defaultdict(set)
+    arguments, every = defaultdict(list), defaultdict(set)
     for row in table(root, INDICATIONS):
         drug = (row["drugbank_id"], row["drug"])
         disease = (row["doid_id"], row["disease"])
         every[drug].add(disease)
         if row["category"] != "NOT":
-            given[drug].append(disease)
-    pool = [disease for diseases in given.values() for disease in diseases]
+            arguments[drug].append(disease)
+    pool = [disease for diseases in arguments.values() for disease in diseases]
     draws = generator(0, "false diseases")
-    names = sorted(given)
+    names = sorted(arguments)
     order = generator(0, "drugs asked").permutation(len(names)).tolist()
     asked = {names[i] for i in order[: round(share * len(names))]}
     parts: tuple[list[Question], list[Question]] = ([], [])
     for drug in names:
-        for disease in given[drug]:
+        for disease in arguments[drug]:
             while (other := pool[int(draws.integers(len(pool)))]) in every[drug]:
                 pass
             part = parts[drug in asked]

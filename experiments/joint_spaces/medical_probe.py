@@ -102,9 +102,9 @@ def page(counts: Mapping[str, Sequence[Counts]], command: str) -> str:
     )  # fmt: skip
 
 
-def run(study: StagedStudy, given: argparse.Namespace) -> Results:
+def run(study: StagedStudy, arguments: argparse.Namespace) -> Results:
     """Make the vectors that are missing; return the page and each seed's accuracy."""
-    root, made = data_root(), given.out / "made"
+    root, made = data_root(), arguments.out / "made"
     made.mkdir(exist_ok=True)
     prepare(study, root, made)
     counts = probes(study, root, made)
@@ -112,7 +112,7 @@ def run(study: StagedStudy, given: argparse.Namespace) -> Results:
         name: [float(f1_value(seed.sum(0)[None])[0]) for seed in seeds]
         for name, seeds in counts.items()
     }
-    return page(counts, given.command), shares
+    return page(counts, arguments.command), shares
 
 
 if __name__ == "__main__":

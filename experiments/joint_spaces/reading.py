@@ -190,10 +190,10 @@ def trained_network(
     triples = np.array(graph.triples)
     splits = Splits(graph, triples, triples[:0], triples[:0])
     draws = torch_generator(seed, "network", name)
-    given: dict[str, Any] = {"generator": draws, "validate": lambda scorer: 0.0}
+    inputs: dict[str, Any] = {"generator": draws, "validate": lambda scorer: 0.0}
     if isinstance(recipe, BERTMKRecipe):
-        return train_bertmk(splits, recipe, **given)[0].entities.detach()
-    return train_network(splits, recipe, **given)[0].entities.detach()
+        return train_bertmk(splits, recipe, **inputs)[0].entities.detach()
+    return train_network(splits, recipe, **inputs)[0].entities.detach()
 
 
 def write_entities(path: Path, graph: KnowledgeGraph, vectors: Tensor) -> None:
@@ -295,18 +295,18 @@ def _cell(seeds: Sequence[CellResult], row: str) -> str:
     return f"{with_interval(accuracy)}; {steps}"
 
 
-def run(study: ReadingStudy, given: argparse.Namespace) -> Results | None:
+def run(study: ReadingStudy, arguments: argparse.Namespace) -> Results | None:
     """Run what is missing; return the page and what is stored, None for one seed alone."""
     budget = study.cell("ernie", 0).budget
-    chosen = study.seeds if given.seed is None else (given.seed,)
-    if not given.tables:
+    chosen = study.seeds if arguments.seed is None else (arguments.seed,)
+    if not arguments.tables:
         for seed in chosen:
-            run_seed(study, seed, given.out, lambda: open_host(budget), announce)
-    if given.seed is not None:
+            run_seed(study, seed, arguments.out, lambda: open_host(budget), announce)
+    if arguments.seed is not None:
         return None
-    cells = [read_stored(given.out / f"{seed}.json", study.origin) for seed in chosen]
+    cells = [read_stored(arguments.out / f"{seed}.json", study.origin) for seed in chosen]
     cells = [cell for cell in cells if cell is not None]
-    return page(study, cells, given.command), cells
+    return page(study, cells, arguments.command), cells
 
 
 if __name__ == "__main__":

@@ -12,12 +12,14 @@ from experiments.joint_spaces.study import VectorStudy, compare_spaces
 from kept.lab.study.comparison_tables import to_json, to_markdown
 
 
-def run(study: VectorStudy, given: argparse.Namespace) -> Results:
+def run(study: VectorStudy, arguments: argparse.Namespace) -> Results:
     """Train and compare what is missing; return the page and every number."""
     compared = compare_spaces(
-        study, data_root(), given.out, seeds=given.seeds, announce=announce
+        study, data_root(), arguments.out, seeds=arguments.seeds, announce=announce
     )  # fmt: skip
-    return to_markdown(compared, f"{given.command} --seeds {given.seeds}"), to_json(compared)
+    return to_markdown(compared, f"{arguments.command} --seeds {arguments.seeds}"), to_json(
+        compared
+    )
 
 
 if __name__ == "__main__":

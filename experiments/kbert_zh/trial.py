@@ -220,11 +220,11 @@ class Printer:
         announce(f"  {message}")
 
 
-def run(config: ChineseConfig, given: argparse.Namespace) -> Results | None:
+def run(config: ChineseConfig, arguments: argparse.Namespace) -> Results | None:
     """Run what is missing; return the page and what it shows."""
     world = read_world(data_root() / "kbert_zh", config)
     announce(json.dumps(world.counts(), ensure_ascii=False))
-    cells = run_cells(ChineseTrial(config, world, given.out, Printer()), given)
+    cells = run_cells(ChineseTrial(config, world, arguments.out, Printer()), arguments)
     if cells is None:
         return None
     values = summary(cells, world.counts())

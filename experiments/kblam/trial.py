@@ -544,18 +544,18 @@ def draw(cells: Cells, path: Any) -> None:
     pyplot.close(figure)
 
 
-def run(study: KBLaMStudy, given: argparse.Namespace) -> tuple[str, object]:
+def run(study: KBLaMStudy, arguments: argparse.Namespace) -> tuple[str, object]:
     """Make what is missing; return the page and every share."""
     decoder = Decoder(load_decoder(study.host, for_training=True), load_tokenizer(study.host))
-    encoder = StoredVectors(HostSentenceEncoder(study.vectors_from), given.out / "vectors")
+    encoder = StoredVectors(HostSentenceEncoder(study.vectors_from), arguments.out / "vectors")
     trials = [
-        KBLaMTrial(study, decoder, encoder, given.out, seed, announce) for seed in study.seeds
+        KBLaMTrial(study, decoder, encoder, arguments.out, seed, announce) for seed in study.seeds
     ]
     cells = all_cells(trials)
     logs = [json.loads((trial.seed_folder / LOG).read_text("utf-8")) for trial in trials]
-    with whole_file(given.out / "results.png", force=True) as part:
+    with whole_file(arguments.out / "results.png", force=True) as part:
         draw(cells, part)
-    return to_markdown(cells, given.command, logs), to_json(cells)
+    return to_markdown(cells, arguments.command, logs), to_json(cells)
 
 
 if __name__ == "__main__":

@@ -221,16 +221,16 @@ def _cells(row: ProbeRow, n_shown: int) -> list[object]:
     ]  # fmt: skip
 
 
-def run(study: DecoderStudy, given: argparse.Namespace) -> Results:
+def run(study: DecoderStudy, arguments: argparse.Namespace) -> Results:
     """Run the missing rows; return the page and its numbers."""
     asked = Questions(data_root() / "lama", study)
     host, tokenizer = load_decoder(study.host), load_tokenizer(study.host)
-    results = DecoderTrial(asked, host, tokenizer, given.out).results()
+    results = DecoderTrial(asked, host, tokenizer, arguments.out).results()
     rows = {
         name: [dataclasses.asdict(row) for row in asked.tables(result)]
         for name, result in results.items()
     }
-    return to_markdown(asked, results, given.command), rows
+    return to_markdown(asked, results, arguments.command), rows
 
 
 if __name__ == "__main__":

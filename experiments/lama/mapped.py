@@ -162,7 +162,7 @@ class MappedTrial(CellTrial):
 def first_answers(probed: ProbeResult) -> CellResult:
     """Return whether the first answer is right, by ranking."""
     cell: CellResult = {}
-    for ranking in RANKINGS:
+    for ranking in reversed(RANKINGS):
         scored = probed.scored(ranking)
         cell[ranking] = {
             "id": [answer.id for answer, _ in scored],
@@ -218,25 +218,25 @@ def page(
 
 
 # ---- the command ---------------------------------------------------------------------------------
-def run(study: MappedStudy, given: argparse.Namespace) -> Results | None:
+def run(study: MappedStudy, arguments: argparse.Namespace) -> Results | None:
     """Train the host, run what is missing; return the page and which answers are right."""
-    root, host = data_root(), given.out / "first-layers"
-    fields = yaml.safe_load(given.config.with_name(study.study).read_text(encoding="utf-8"))
+    root, host = data_root(), arguments.out / "first-layers"
+    fields = yaml.safe_load(arguments.config.with_name(study.study).read_text(encoding="utf-8"))
     write_host(fields["host"], study.n_layers, host)
     lama = LamaStudy.model_validate(fields | study.changes | {"host": str(host)})
     world = read_world(
         root, per_relation=lama.facts_per_relation, n_texts=lama.n_texts, seed=lama.seed
     )
-    first = LamaTrial(lama, given.out, world, read_questions(root / "lama", lama, world))
+    first = LamaTrial(lama, arguments.out, world, read_questions(root / "lama", lama, world))
     first.train(Row(HOST))
     without = first.names()
-    if (cells := run_cells(MappedTrial(study, first), given)) is None:
+    if (cells := run_cells(MappedTrial(study, first), arguments)) is None:
         return None
     right = {
         name: {seed: {kind: cell[kind]["right"] for kind in cell} for seed, cell in own.items()}
         for name, own in cells.items()
     }
-    return page(study, cells, without, len(first.questions.items), given.command), right
+    return page(study, cells, without, len(first.questions.items), arguments.command), right
 
 
 if __name__ == "__main__":

@@ -202,11 +202,11 @@ def chosen_rows(study: LamaStudy, name: str | None) -> list[Row]:
     return [row for row in study.rows if row.method == name] or [study.row(name)]
 
 
-def run(study: LamaStudy, given: argparse.Namespace) -> Results:
+def run(study: LamaStudy, arguments: argparse.Namespace) -> Results:
     """Read the world, write its audit, train and ask the rows; return the tables."""
     torch.set_num_threads(study.training.threads or torch.get_num_threads())
-    rows = chosen_rows(study, given.method)
-    if not given.tables:
+    rows = chosen_rows(study, arguments.method)
+    if not arguments.tables:
         root = data_root()
         world = read_world(
             root, per_relation=study.facts_per_relation, n_texts=study.n_texts, seed=study.seed
@@ -214,12 +214,12 @@ def run(study: LamaStudy, given: argparse.Namespace) -> Results:
         announce(str(world))
         for knowledge in KNOWLEDGE:
             text = audit_table(world.audit(knowledge))
-            write_text(given.out / f"audit-{knowledge}.md", text + "\n", force=True)
+            write_text(arguments.out / f"audit-{knowledge}.md", text + "\n", force=True)
         questions = read_questions(root / "lama", study, world)
-        trial = LamaTrial(study, given.out, world, questions, Printer())
+        trial = LamaTrial(study, arguments.out, world, questions, Printer())
         trial.run_missing(trial.keys([row.name for row in rows]), announce=announce)
-    values = values_of(study, given.out)
-    return to_markdown(study, values, given.out), values
+    values = values_of(study, arguments.out)
+    return to_markdown(study, values, arguments.out), values
 
 
 if __name__ == "__main__":

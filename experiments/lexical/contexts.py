@@ -98,21 +98,21 @@ def answers_of(name: str, examples: Sequence[TaskExample]) -> CellResult:
     }  # fmt: skip
 
 
-def run(study: StagedStudy, given: argparse.Namespace) -> None:
+def run(study: StagedStudy, arguments: argparse.Namespace) -> None:
     """Answer with every row and seed, and write the page."""
-    root, made = data_root(), given.out / "made"
+    root, made = data_root(), arguments.out / "made"
     write_host(study.host, study.n_layers, made / "host")
     senses(study, root, made)
     examples = list(read_wic(root / PAIRS, DamageReport()))
     cells: dict[str, dict[int, CellResult]] = {row: {} for row in study.rows}
     for seed in study.seeds:
         for row in study.rows:
-            stage = study.stage(row, seed, root, given.out)
-            folder = made / "host" if stage is None else pretrained(stage, given.out)
+            stage = study.stage(row, seed, root, arguments.out)
+            folder = made / "host" if stage is None else pretrained(stage, arguments.out)
             cells[row][seed] = answers_of(str(folder), examples)
             announce(f"seed {seed}, {row}")
-    text = page(study, cells, given.command)
-    write_results(given.out, text)
+    text = page(study, cells, arguments.command)
+    write_results(arguments.out, text)
 
 
 if __name__ == "__main__":

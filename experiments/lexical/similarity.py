@@ -77,20 +77,22 @@ def _of_seed(
     return loaded
 
 
-def run(study: StagedStudy, given: argparse.Namespace) -> None:
+def run(study: StagedStudy, arguments: argparse.Namespace) -> None:
     """Train what is missing; write the page unless one row or seed alone was wanted."""
     root = data_root()
-    write_host(study.host, study.n_layers, given.out / "made" / "host")
-    similarity(study, root, given.out / "made")
-    if given.row is not None or given.seed is not None:
-        words, _ = read_scores(given.pairs)
-        for seed in study.seeds if given.seed is None else (given.seed,):
-            for row in study.rows if given.row is None else (given.row,):
-                _of_seed(study, row, seed, root, given.out, words)
+    write_host(study.host, study.n_layers, arguments.out / "made" / "host")
+    similarity(study, root, arguments.out / "made")
+    if arguments.row is not None or arguments.seed is not None:
+        words, _ = read_scores(arguments.pairs)
+        for seed in study.seeds if arguments.seed is None else (arguments.seed,):
+            for row in study.rows if arguments.row is None else (arguments.row,):
+                _of_seed(study, row, seed, root, arguments.out, words)
         return
-    command = f"python -m experiments.lexical.similarity {given.config} PAIRS -o {given.out}"
-    text = compare_seeds(study, given.pairs, root, given.out, command)
-    write_results(given.out, text)
+    command = (
+        f"python -m experiments.lexical.similarity {arguments.config} PAIRS -o {arguments.out}"
+    )
+    text = compare_seeds(study, arguments.pairs, root, arguments.out, command)
+    write_results(arguments.out, text)
 
 
 if __name__ == "__main__":

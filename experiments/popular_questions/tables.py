@@ -106,8 +106,8 @@ def set_f1(values: Iterable[str], right: Sequence[str]) -> float:
     >>> set_f1(["the Singer", "actor"], ["singer"])
     0.6666666666666666
     """
-    given, wanted = ({ARTICLE.sub("", v.casefold()) for v in own} for own in (values, right))
-    return 2 * len(given & wanted) / max(len(given) + len(wanted), 1)
+    arguments, wanted = ({ARTICLE.sub("", v.casefold()) for v in own} for own in (values, right))
+    return 2 * len(arguments & wanted) / max(len(arguments) + len(wanted), 1)
 
 
 # ---- all seeds together --------------------------------------------------------------------------

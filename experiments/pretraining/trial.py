@@ -284,21 +284,34 @@ class Printer:
         announce(f"  {message}")
 
 
-def run(study: PretrainingStudy, given: argparse.Namespace) -> tuple[str, object] | None:
+def run(study: PretrainingStudy, arguments: argparse.Namespace) -> tuple[str, object] | None:
     """Train one method here, or every missing one by a process of its own; then return the page."""
-    if given.method is not None:
+    if arguments.method is not None:
         torch.set_num_threads(study.training.threads or torch.get_num_threads())
         corpus = read_corpus(data_root())
-        announce(f"{given.method}: {corpus}")
-        if not (given.out / GRAPH).exists():
-            corpus.graph.save(given.out / GRAPH)
-        announce(str(run_method(given.method, study, corpus, given.out / given.method, Printer())))
+        announce(f"{arguments.method}: {corpus}")
+        if not (arguments.out / GRAPH).exists():
+            corpus.graph.save(arguments.out / GRAPH)
+        announce(
+            str(
+                run_method(
+                    arguments.method, study, corpus, arguments.out / arguments.method, Printer()
+                )
+            )
+        )
         return None
     for name in study.names:
-        if not (given.out / name / RESULT).exists():
-            words = ["pretraining", str(given.config), "-o", str(given.out), "--method", name]
+        if not (arguments.out / name / RESULT).exists():
+            words = [
+                "pretraining",
+                str(arguments.config),
+                "-o",
+                str(arguments.out),
+                "--method",
+                name,
+            ]
             subprocess.run([sys.executable, "-m", "experiments", *words], check=True)
-    results = [json.loads((given.out / name / RESULT).read_text()) for name in study.names]
+    results = [json.loads((arguments.out / name / RESULT).read_text()) for name in study.names]
     return to_markdown(results, study), results
 
 

@@ -278,15 +278,15 @@ def ask(kind: Kind, fitted: Tensor, asked: Tensor, seed: int) -> list[bool]:
 
 
 # ---- the command ---------------------------------------------------------------------------------
-def run(settings: Settings, given: argparse.Namespace) -> Results | None:
+def run(settings: Settings, arguments: argparse.Namespace) -> Results | None:
     """Run what is missing; return the page and which answers are right."""
-    path = given.out / "pairs.json"
+    path = arguments.out / "pairs.json"
     if not path.exists():  # reading WordNet takes as long as a part
-        write_json(path, wordnet_pairs(given.wordnet))
+        write_json(path, wordnet_pairs(arguments.wordnet))
     pairs = [(one, other) for one, other in json.loads(path.read_text(encoding="utf-8"))]
     kinds = read_kinds(settings, data_root(), pairs, hosts.load_tokenizer(settings.host))
-    trial = KindsTrial(settings, kinds, given.out)
-    if (cells := run_cells(trial, given)) is None:
+    trial = KindsTrial(settings, kinds, arguments.out)
+    if (cells := run_cells(trial, arguments)) is None:
         return None
     of_seeds = trial.answers(cells)
     groups = {kind.name: [item.group for item in kind.asked] for kind in kinds.values()}
@@ -295,7 +295,10 @@ def run(settings: Settings, given: argparse.Namespace) -> Results | None:
         {row: {kind: digits(each) for kind, each in own.items()} for row, own in answers.items()}
         for answers in of_seeds
     ]
-    return page(settings, of_seeds, groups, data, given.command), {"right": right, "groups": groups}
+    return page(settings, of_seeds, groups, data, arguments.command), {
+        "right": right,
+        "groups": groups,
+    }
 
 
 def main() -> None:

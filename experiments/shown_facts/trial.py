@@ -78,8 +78,8 @@ class ShownFactsTrial(CellTrial):
         asked, arm = self.questions, self.study.arms[row]
         announce(f"{row}, fold {seed}:")
         model = self.new_model(row, seed, self.start(row, seed))
-        given, items = asked.world.graphs["given"], asked.of_fold(seed)
-        untrained = self._answers(model, row, given, items)
+        arguments, items = asked.world.graphs["given"], asked.of_fold(seed)
+        untrained = self._answers(model, row, arguments, items)
         stated = {"stated_words": self.study.stated}
         data = self._data(
             arm.line, asked.training_graph(seed), stated, asked.training_texts(seed), arm.view
@@ -95,9 +95,9 @@ class ShownFactsTrial(CellTrial):
             "relations": asked.relations[seed],
             "share of texts with a stated mention": data.shares_read["stated_words"],
             "alone": self._answers(model, row, asked.asked_alone(seed), items),
-            "shown": self._answers(model, row, given, items),
+            "shown": self._answers(model, row, arguments, items),
             "edited": self._answers(model, row, *edited),
-            "hidden": self._answers(model, row, given, items, show=False),
+            "hidden": self._answers(model, row, arguments, items, show=False),
             "untrained": untrained,
         }
 
@@ -195,12 +195,12 @@ class ShownFactsTrial(CellTrial):
 
 
 # ---- the command ---------------------------------------------------------------------------------
-def run(study: ShownFactsStudy, given: argparse.Namespace) -> Results:
+def run(study: ShownFactsStudy, arguments: argparse.Namespace) -> Results:
     """Run the missing arms; return the page of all that are there."""
     torch.set_num_threads(study.reading.threads or torch.get_num_threads())
-    trial = ShownFactsTrial(Questions.read(study, data_root()), given.out, Printer())
+    trial = ShownFactsTrial(Questions.read(study, data_root()), arguments.out, Printer())
     announce(str(trial.questions.world))
-    trial.run_missing(trial.keys(given.arms))
+    trial.run_missing(trial.keys(arguments.arms))
     cells = trial.stored()
     text = page(study, cells, str(trial.questions.world))
     return text, {"arms": {row: [*own.values()] for row, own in cells.items()}}

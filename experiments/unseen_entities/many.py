@@ -161,21 +161,22 @@ def main() -> None:
     parser.add_argument("--graphs", default="fb15k-237,wn18rr,codex-s")
     parser.add_argument("--parts", type=Path, default=Path("/tmp/cells"))
     parser.add_argument("--check", action="store_true", help="compare the kernels first")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     cells = [
         (graph, split, seed)
-        for seed in range(given.seeds)
-        for split in range(given.splits)
-        for graph in given.graphs.split(",")
+        for seed in range(arguments.seeds)
+        for split in range(arguments.splits)
+        for graph in arguments.graphs.split(",")
     ]
     started = time.time()
-    if given.check:
-        check_kernels(given.device)
+    if arguments.check:
+        check_kernels(arguments.device)
     run_many(
-        given.pack, given.out, cells, device=given.device, processes=given.processes,
-        seconds=given.seconds, scale=given.scale, parts=given.parts,
+        arguments.pack, arguments.out, cells, device=arguments.device,
+        processes=arguments.processes, seconds=arguments.seconds, scale=arguments.scale,
+        parts=arguments.parts,
     )  # fmt: skip
-    n = len(list(given.parts.glob("*.json")))
+    n = len(list(arguments.parts.glob("*.json")))
     print(f"{n} of {len(cells)} cells in {time.time() - started:.0f} s")
 
 

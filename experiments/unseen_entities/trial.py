@@ -216,24 +216,24 @@ def main() -> None:
     parser.add_argument("--row", help="only this graph and split, as codex-s-0")
     parser.add_argument("--seed", type=int, help="only this seed")
     parser.add_argument("--page", action="store_true", help="only write the page")
-    given = parser.parse_args()
-    config, here = StudyConfig.read(given.config), given.config.parent
-    answers, pack = here / "answers", given.out / "pack"
-    if not given.page:
+    arguments = parser.parse_args()
+    config, here = StudyConfig.read(arguments.config), arguments.config.parent
+    answers, pack = here / "answers", arguments.out / "pack"
+    if not arguments.page:
         if not (pack / "host.npz").exists():
             make_pack(config, pack)
         write_settings(config, pack)
-        trial = UnseenTrial(config, answers, pack, given.device)
+        trial = UnseenTrial(config, answers, pack, arguments.device)
         trial.write_questions()
         if not (answers / "relations.json").exists():
             write_relations(config, answers)
-        if given.pack:
+        if arguments.pack:
             return
-        if given.collect:
-            trial.collect(given.collect)
+        if arguments.collect:
+            trial.collect(arguments.collect)
         else:
-            rows = None if given.row is None else [given.row]
-            trial.run_missing(trial.keys(rows, given.seed), announce=announce)
+            rows = None if arguments.row is None else [arguments.row]
+            trial.run_missing(trial.keys(rows, arguments.seed), announce=announce)
     write_results(here, page(Results.read(answers)))
 
 

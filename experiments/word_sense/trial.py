@@ -240,7 +240,7 @@ def _sentences(texts: Sequence[SenseText]) -> list[str]:
 
 
 # ---- the command ---------------------------------------------------------------------------------
-def run(config: SenseConfig, given: argparse.Namespace) -> Results:
+def run(config: SenseConfig, arguments: argparse.Namespace) -> Results:
     """Return the page and its values."""
     world = read_world(data_root(), config)
     announce(f"{world.graph} {world.lexicon}")

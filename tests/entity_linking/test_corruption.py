@@ -27,13 +27,13 @@ WORDS = "aaaa bbbb cccc dddd"
 
 def some_texts(sizes: Sequence[int]) -> list[LinkedText]:
     """Links with two candidates, and a NIL before each."""
-    made = []
+    results = []
     for number, size in enumerate(sizes):
         links: list[Link] = []
         for i in range(size):
             links += [gold_link(i, i + 1, None), Link(Mention(i, i + 1), TWO, "Q1", 0.8)]
-        made.append(LinkedText(WORDS, tuple(links), str(number % 2)))
-    return made
+        results.append(LinkedText(WORDS, tuple(links), str(number % 2)))
+    return results
 
 
 def spoiled(before: list[LinkedText], after: list[LinkedText]) -> tuple[set[object], set[object]]:
@@ -63,8 +63,8 @@ def test_shares_are_exact_and_nested(
     low, high = sorted((drop, more))
     texts = some_texts(sizes)
     n = sum(sizes)
-    made, report = corrupt(texts, drop=low, swap=swap, seed=seed)
-    dropped, swapped = spoiled(texts, made)
+    result, report = corrupt(texts, drop=low, swap=swap, seed=seed)
+    dropped, swapped = spoiled(texts, result)
     wanted = math.floor(low * n + 0.5 + 1e-9)
     assert (len(dropped), report.n_dropped, report.n_links) == (wanted, wanted, n)
     assert len(swapped) == report.n_swapped == min(math.floor(swap * n + 0.5 + 1e-9), n - wanted)
@@ -76,16 +76,16 @@ def test_shares_are_exact_and_nested(
     _, swapped_other = spoiled(texts, other)
     fewer, _ = corrupt(texts, swap=low, seed=seed)
     assert spoiled(texts, fewer)[1] <= swapped_other
-    n_nil = [[link.entity for link in t.links].count(None) for t in made]
+    n_nil = [[link.entity for link in t.links].count(None) for t in result]
     assert n_nil == list(sizes)
 
 
 @pytest.mark.parametrize(("swap", "spread"), [(0.25, 1.0), (0.5, 2.0), (0.5, 20.0), (0.75, 0.5)])
 def test_a_calibrated_linker_knows_how_sure_it_may_be(swap: float, spread: float) -> None:
     texts = some_texts([12] * 400)
-    made, _ = corrupt(texts, swap=swap, seed=1, spread=spread)
+    result, _ = corrupt(texts, swap=swap, seed=1, spread=spread)
     plain, _ = corrupt(texts, swap=swap, seed=1)
-    links = [k for text in made for k in text.links if k.entity]
+    links = [k for text in result for k in text.links if k.entity]
     assert [k.entity for k in links] == [k.entity for t in plain for k in t.links if k.entity]
     sure = np.array([k.confidence for k in links])
     right = np.array([k.entity == "Q1" for k in links])
@@ -95,15 +95,15 @@ def test_a_calibrated_linker_knows_how_sure_it_may_be(swap: float, spread: float
 
 def test_at_the_ends_all_is_known() -> None:
     for swap in (0.0, 1.0):
-        made, _ = corrupt(some_texts([5]), swap=swap, seed=1, spread=1.0)
-        assert {k.confidence for k in made[0].links if k.entity} == {1.0 - swap}
+        result, _ = corrupt(some_texts([5]), swap=swap, seed=1, spread=1.0)
+        assert {k.confidence for k in result[0].links if k.entity} == {1.0 - swap}
     with pytest.raises(LinkingError, match=r"spread is 0\.0"):
         corrupt(some_texts([5]), swap=0.5, seed=1, spread=0.0)
 
 
 def test_a_swap_trades_places_among_the_candidates() -> None:
-    (made,), report = corrupt(some_texts([1]), swap=1.0, seed=0)
-    link = made.links[1]
+    (result,), report = corrupt(some_texts([1]), swap=1.0, seed=0)
+    link = result.links[1]
     assert (link.entity, link.confidence) == ("Q2", 0.8)
     assert link.candidates == (
         Candidate("Q2", 0.7, 3.0, "label 'a'"), Candidate("Q1", 0.3, 1.0, "alias 'a'"),
@@ -129,9 +129,9 @@ def test_the_graph_gives_type_then_degree_then_any(typed_graph: KnowledgeGraph) 
     drawn: dict[str, set[tuple[str | None, str]]] = {}
     for entity in ("Q1", "Q3", "unknown"):
         for seed in range(30):
-            (made,), report = corrupt(gold(entity), swap=1.0, seed=seed, graph=typed_graph)
+            (result,), report = corrupt(gold(entity), swap=1.0, seed=seed, graph=typed_graph)
             (origin,) = (name for name, n in report.swapped_by.items() if n)
-            link = made.links[0]
+            link = result.links[0]
             assert link.candidates == (Candidate(str(link.entity), 1.0, 1.0, "swapped on purpose"),)
             drawn.setdefault(entity, set()).add((link.entity, origin))
     assert drawn["Q1"] == {("Q2", "type")}
@@ -141,8 +141,8 @@ def test_the_graph_gives_type_then_degree_then_any(typed_graph: KnowledgeGraph) 
 
 def test_a_lonely_degree_falls_back_to_any(small_graph: KnowledgeGraph) -> None:
     lonely = graph_from_records([Triple("Q1", "P", f"Q{i}") for i in range(2, 9)])
-    (made,), report = corrupt(gold("Q1"), swap=1.0, seed=0, graph=lonely)
-    assert made.links[0].entity in {f"Q{i}" for i in range(2, 9)}
+    (result,), report = corrupt(gold("Q1"), swap=1.0, seed=0, graph=lonely)
+    assert result.links[0].entity in {f"Q{i}" for i in range(2, 9)}
     assert report.swapped_by["any"] == 1
 
 
@@ -152,16 +152,16 @@ class _Source:
 
 
 def test_a_source_proposes_for_links_without_wrong_candidates() -> None:
-    (made,), report = corrupt(gold("Q1"), swap=1.0, seed=0, source=_Source())
-    assert (made.links[0].entity, report.swapped_by["candidates"]) == ("Q2", 1)
+    (result,), report = corrupt(gold("Q1"), swap=1.0, seed=0, source=_Source())
+    assert (result.links[0].entity, report.swapped_by["candidates"]) == ("Q2", 1)
 
 
 def test_texts_alike_are_corrupted_each_for_itself() -> None:
     texts = some_texts([4] * 30)
     alike = [replace(text, id="") for text in texts]
-    made, report = corrupt(alike, drop=0.5, seed=0)
+    result, report = corrupt(alike, drop=0.5, seed=0)
     assert report.n_dropped == 60
-    assert len({to_json(text) for text in made}) > 5
+    assert len({to_json(text) for text in result}) > 5
 
 
 def test_every_process_corrupts_alike() -> None:

@@ -243,10 +243,10 @@ def test_a_label_between_borders_is_found_at_its_place(
     linker = linker_over(label, case=case)
     text = before + left + label + right + after
     start, end = len(before + left), len(before + left + label)
-    found = [(link.mention.start, link.mention.end) for link in linker.link([text])[0].links]
-    overlapping = [(a, b) for a, b in found if a < end and b > start]
+    actual = [(link.mention.start, link.mention.end) for link in linker.link([text])[0].links]
+    overlapping = [(a, b) for a, b in actual if a < end and b > start]
     assert overlapping, "the label, or another place of it that overlaps this one, is found"
-    assert (start, end) in found or overlapping[0][0] < start
+    assert (start, end) in actual or overlapping[0][0] < start
 
 
 WORDS = ["new", "york", "city", "of", "paris", "art", "in"]

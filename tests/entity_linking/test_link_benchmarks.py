@@ -31,8 +31,8 @@ def test_scale(tmp_path: Path) -> None:
     rows = _rows(_run("linking/link_scale.py", "--entities", "300", "--folder", str(tmp_path)))
     of = {stage: [row for row in rows if row["row"].startswith(stage) and "entities" in row]
           for stage in ("build", "open")}  # fmt: skip
-    for stage, found in of.items():
-        assert [(row["row"], row["entities"]) for row in found] == [
+    for stage, each in of.items():
+        assert [(row["row"], row["entities"]) for row in each] == [
             (f"{stage} {name}", n) for n in (75, 150, 300) for name in ("graph", "names", "fuzzy")
         ]
     assert of["build"][-3]["made"].startswith("300 entities,")
@@ -42,9 +42,9 @@ def test_scale(tmp_path: Path) -> None:
 
 def test_linking() -> None:
     sizes = ("--names", "300", "--sentences", "40", "--repeats", "1")
-    told = _run("linking/linking.py", *sizes, "--peers", "flashtext")
-    assert "300 made names, 40 made sentences" in told
-    rows = _rows(told)
+    report = _run("linking/linking.py", *sizes, "--peers", "flashtext")
+    assert "300 made names, 40 made sentences" in report
+    rows = _rows(report)
     (flashtext,) = (row for row in rows if row.get("peer") == "flashtext")
     assert flashtext["common"] == 1.0  # made names are ASCII letters: the same mentions
     assert flashtext["kept_only"] == flashtext["peer_only"] == {}

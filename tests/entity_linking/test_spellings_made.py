@@ -80,12 +80,12 @@ def test_a_spelling_is_linked_where_it_stands(
     written: str, name: str, frame: tuple[str, str]
 ) -> None:
     before, after = frame
-    found = {
+    actual = {
         (link.mention.start, link.mention.end)
         for link in LINKER.link(f"{before}{written}{after}").links
         if link.entity == name
     }
-    assert found == {(len(before), len(before) + len(written))}
+    assert actual == {(len(before), len(before) + len(written))}
 
 
 @pytest.mark.parametrize(

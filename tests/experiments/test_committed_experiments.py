@@ -122,8 +122,8 @@ def test_every_file_is_run_by_one_test(record_property: Callable[[str, object], 
     assert not wrong, f"of {len(FILES)} YAML files these have not one test: {wrong}"
     assert set(STUDIES) <= set(FILES), "a study's file is gone"
     of_studies = len(FILES) - len(EXPERIMENTS)
-    found = f"{len(FILES)} YAML files: {len(EXPERIMENTS)} experiments, {of_studies} of studies"
-    record_property("committed experiments", found)
+    actual = f"{len(FILES)} YAML files: {len(EXPERIMENTS)} experiments, {of_studies} of studies"
+    record_property("committed experiments", actual)
 
 
 def test_no_study_hides_an_experiment_from_the_command_line() -> None:
@@ -137,10 +137,10 @@ def test_no_study_hides_an_experiment_from_the_command_line() -> None:
 # ---- studies -------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", STUDIES)
 def test_the_test_of_a_study_reads_its_file(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    place, _, test = STUDIES[name].partition("::")
-    assert (TESTS / place).is_file()
-    monkeypatch.syspath_prepend(str((TESTS / place).parent))
-    module = importlib.import_module(Path(place).stem)
+    path, _, test = STUDIES[name].partition("::")
+    assert (TESTS / path).is_file()
+    monkeypatch.syspath_prepend(str((TESTS / path).parent))
+    module = importlib.import_module(Path(path).stem)
     assert FILES[name] in _reached(module, test)
 
 
@@ -148,18 +148,18 @@ def _reached(module: ModuleType, test: str) -> set[Path]:
     """Paths among a module's constants that a test names, or a fixture or function it needs."""
     body = ast.parse(inspect.getsource(module)).body
     functions = {node.name: node for node in body if isinstance(node, ast.FunctionDef)}
-    waiting, seen, found = [test], {test}, set[Path]()
+    waiting, seen, result = [test], {test}, set[Path]()
     while waiting:
         nodes = list(ast.walk(functions[waiting.pop()]))
         names = {node.id for node in nodes if isinstance(node, ast.Name)}
         names |= {node.arg for node in nodes if isinstance(node, ast.arg)}
         for each in sorted(names):
             value = getattr(module, each, None)
-            found |= {v for v in (value if isinstance(value, list) else [value]) if _is_path(v)}
+            result |= {v for v in (value if isinstance(value, list) else [value]) if _is_path(v)}
             if each in functions and each not in seen:
                 seen.add(each)
                 waiting.append(each)
-    return {path.resolve() for path in found}
+    return {path.resolve() for path in result}
 
 
 def _is_path(value: object) -> bool:
@@ -222,10 +222,10 @@ def test_two_steps(name: str, shared: Path, tmp_path: Path) -> None:
     assert record is not None
     assert (record.costs["pretraining"] is None) == (committed.pretraining is None)
     assert record.costs["mentions_in_graph"] > 0
-    found = record.scores[committed.asked]
-    assert found["n_scored"] > 0
-    assert math.isfinite(value_of(found, committed.metric))
-    assert committed.metric != "official" or found["official"]["name"]
+    actual = record.scores[committed.asked]
+    assert actual["n_scored"] > 0
+    assert math.isfinite(value_of(actual, committed.metric))
+    assert committed.metric != "official" or actual["official"]["name"]
 
 
 def value_of(found: Mapping[str, Any], metric: str) -> float:

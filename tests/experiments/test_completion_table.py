@@ -47,8 +47,8 @@ def test_every_scorer_of_the_plan_is_told_what_it_takes() -> None:
     for plan in plans.values():
         assert set(plan.graphs) <= set(NAMES)
         if plan.train:
-            told = {**plan.train, "weights": None} | ({"of": (Path("a"),)} if plan.of else {})
-            TrainOptions.of(seed=0, holdout=0.05, **told)
+            report = {**plan.train, "weights": None} | ({"of": (Path("a"),)} if plan.of else {})
+            TrainOptions.of(seed=0, holdout=0.05, **report)
         assert all(plans[one.name] == one for one in plan.of)
         assert plan.is_table == (plan.graphs == ("codex-s", "codex-s-unseen"))
 
@@ -123,8 +123,8 @@ def test_cells_of_an_earlier_run_are_taken(
     assert began == ["degree, seed 0", "ComplEx, seed 0"]
     assert run("first", *some) == ([], page)
     shutil.copyfile(tmp_path / "first/results.json", tmp_path / "results.json")
-    told = run("second", *some)  # the baseline's questions are of use, the folder has no other
-    assert told == (["degree, seed 0"], page)
+    report = run("second", *some)  # the baseline's questions are of use, the folder has no other
+    assert report == (["degree, seed 0"], page)
     assert run("anew", *some, "--anew")[0] == began
     named = ("--earlier", str(tmp_path / "first/results.json"), "--minutes", "0")
     assert run("named", *some, *named) == ([], page)

@@ -60,17 +60,17 @@ def test_nobody_who_is_asked_stands_in_the_wrong_texts(study: DistillationStudy)
 def test_the_study_in_small(study: DistillationStudy, tmp_path: Path) -> None:
     out = tmp_path / "run"
     out.mkdir()
-    told = [run_seed(study, seed, out, lambda: _open(study)) for seed in (0, 1)]
-    assert [*told[0]] == [*ROWS]
-    assert all(len(told[0][row][people]) == 8 for row in ROWS for people in PEOPLE)
+    messages = [run_seed(study, seed, out, lambda: _open(study)) for seed in (0, 1)]
+    assert [*messages[0]] == [*ROWS]
+    assert all(len(messages[0][row][people]) == 8 for row in ROWS for people in PEOPLE)
     before = json.loads((out / "0.json").read_text("utf-8"))
-    (out / "0.json").write_text(json.dumps({**before, "told": {**told[0], "labels": "kept"}}))
+    (out / "0.json").write_text(json.dumps({**before, "told": {**messages[0], "labels": "kept"}}))
     again: RowAnswers = run_seed(study, 0, out, lambda: _open(study))
     assert again["labels"] == "kept"  # type: ignore[comparison-overlap]
     other = study.model_copy(update={"student_steps": 3})
     with pytest.raises(CheckpointError, match="came of other"):
         run_seed(other, 0, out, lambda: _open(study))
     spent = milliseconds(study, lambda: _open(study), repeats=1)
-    text = page(study, told, spent, "the command")
+    text = page(study, messages, spent, "the command")
     assert all(f"| {row} |" in text for row in ROWS)
     assert "distilled − distilled from another" in text

@@ -88,5 +88,5 @@ def test_spans_are_counted_by_words_and_entity(data: Data) -> None:
 def test_by_text_merges(data: Data, tmp_path: Path) -> None:
     folder = write_lama(tmp_path / "again")
     examples = tuple(read_trex(folder / "TREx", DamageReport(), distinct=True))
-    found = by_text(World(examples, data.graph, (), DamageReport()))
-    assert len(found) == len({e.linked.text for e in examples})
+    actual = by_text(World(examples, data.graph, (), DamageReport()))
+    assert len(actual) == len({e.linked.text for e in examples})

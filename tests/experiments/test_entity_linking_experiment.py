@@ -56,7 +56,7 @@ def test_the_committed_configuration_loads() -> None:
     study = LinkingStudy.model_validate(yaml.safe_load(PLAN.read_text()))
     assert study.n_candidates == 30
     assert set(study.texts.shares) == set(texts.PART_NAMES)
-    assert all(set(found) == set(FILES) for found in study.published.values())
+    assert all(set(each) == set(FILES) for each in study.published.values())
 
 
 def test_the_graph_is_closed_and_marks_what_is_no_label(root: Path) -> None:
@@ -81,17 +81,17 @@ def test_ernie_pieces_become_text_with_offsets() -> None:
         (0, "Q1"), (1, "#UNK#"), (2, "Q1"), (3, "#UNK#"), (4, "#UNK#"), (5, "Q2"), (6, "#UNK#"),
         (5, "Q3"),
     ]  # fmt: skip
-    found = texts.decode(sentence, pieces)
-    assert found.text == "anglo - saxons left stateless state"
-    spans = [(found.text[k.mention.start : k.mention.end], k.entity) for k in found.links]
+    actual = texts.decode(sentence, pieces)
+    assert actual.text == "anglo - saxons left stateless state"
+    spans = [(actual.text[k.mention.start : k.mention.end], k.entity) for k in actual.links]
     assert spans == [("anglo - saxons", "Q1"), ("stateless", "Q2"), ("state", "Q3")]
 
 
 def test_annotations_of_one_sentence_are_one_text(root: Path) -> None:
-    found = texts.read_annotated(root, ["[PAD]"] * 5 + ["arden", "##s", "harbour"])
-    written = [text.linked.text for text in found]
+    actual = texts.read_annotated(root, ["[PAD]"] * 5 + ["arden", "##s", "harbour"])
+    written = [text.linked.text for text in actual]
     assert len(written) == len(set(written)) == 2 * N_PEOPLE + 1 + 2 + 1 + 1
-    ernie = next(text for text in found if text.source == "ERNIE sample")
+    ernie = next(text for text in actual if text.source == "ERNIE sample")
     assert ernie.linked == LinkedText("ardens harbour", (gold_link(0, 6, "Q1"),))
 
 
@@ -153,19 +153,22 @@ def test_the_baseline_by_hand(root: Path) -> None:
     assert names["calder"] == {"Q3": 5, "Q2": 9}
     gold = [LinkedText("CALDER, Arden; Zork", (gold_link(0, 6, "Q3"), gold_link(8, 13, "Q1"),
                                                gold_link(15, 19, "Q2")))]  # fmt: skip
-    found = linked_by(names, gold)
-    assert [link.entity for link in found[0].links] == ["Q2", "Q1", None]
-    assert [c.entity for c in found[0].links[0].candidates] == ["Q2", "Q3"]
-    score = score_spans(gold, found)
+    actual = linked_by(names, gold)
+    assert [link.entity for link in actual[0].links] == ["Q2", "Q1", None]
+    assert [c.entity for c in actual[0].links[0].candidates] == ["Q2", "Q3"]
+    score = score_spans(gold, actual)
     assert (score.n_gold, score.n_correct, score.n_in_candidates) == (3, 1, 2)
 
 
 def test_supplied_candidates_are_ordered_by_votes(root: Path) -> None:
     source = SuppliedCandidates(root / "el" / "candidates_elevant.jsonl.gz")
     text = LinkedText("Moor or Zork", (gold_link(0, 4, None), gold_link(8, 12, None)))
-    found = source.candidates([text])[0]
-    assert [(c.entity, round(c.prior, 3)) for c in found[0]] == [("Q1000", 0.667), ("Q1001", 0.333)]
-    assert found[1] == ()
+    actual = source.candidates([text])[0]
+    assert [(c.entity, round(c.prior, 3)) for c in actual[0]] == [
+        ("Q1000", 0.667),
+        ("Q1001", 0.333),
+    ]
+    assert actual[1] == ()
 
 
 class Fixed:
@@ -182,16 +185,16 @@ def test_dense_candidates_join_without_a_prior() -> None:
     names = Fixed(Candidate("Q1", 0.6, 0.6), Candidate("Q2", 0.4, 0.4))
     near = Fixed(Candidate("Q2", 0.9, 0.9), Candidate("Q3", 0.1, 0.1))
     text = LinkedText("x", (gold_link(0, 1, "Q3"),))
-    (found,) = linkers.Pool(names, near).candidates([text])[0]
-    assert [(c.entity, c.prior) for c in found] == [("Q1", 0.6), ("Q2", 0.4), ("Q3", 0.0)]
+    (actual,) = linkers.Pool(names, near).candidates([text])[0]
+    assert [(c.entity, c.prior) for c in actual] == [("Q1", 0.6), ("Q2", 0.4), ("Q3", 0.0)]
 
 
 def test_best_candidates_are_kept_and_hidden_gold_is_nil() -> None:
     candidates = (Candidate("Q100", 0.9, 0.0), Candidate("Q7", 0.1, 0.0), Candidate("x", 0, 0))
     text = LinkedText("a b", (Link(Mention(0, 1), candidates, None, 1.0),))
-    (found,) = linkers.scored([text], linkers.AgeScorer(), 2)
-    assert [c.entity for c in found.links[0].candidates] == ["x", "Q7"]
-    assert linkers.forced([found])[0].links[0].entity == "x"
+    (actual,) = linkers.scored([text], linkers.AgeScorer(), 2)
+    assert [c.entity for c in actual.links[0].candidates] == ["x", "Q7"]
+    assert linkers.forced([actual])[0].links[0].entity == "x"
     gold = LinkedText("a b", (Link(Mention(0, 1), candidates, "Q7", 1.0),))
     assert linkers.hide([gold], 0.0, seed=0) == [gold]
     (hidden,) = linkers.hide([gold], 1.0, seed=0)
@@ -232,8 +235,8 @@ def test_every_error_has_one_cause(small_graph: KnowledgeGraph) -> None:
     ours = [LinkedText(text, (Link(Mention(0, 5), wrong, "Q142", 1.0),
                               Link(Mention(6, 10), (), None, 1.0),
                               Link(Mention(11, 17), wrong[:1], "Q142", 1.0)))]  # fmt: skip
-    found = causes.span_causes(gold, ours, small_graph, ours)
-    assert found == {causes.SPAN_CAUSES[i]: 1 for i in (6, 0, 3)}
+    actual = causes.span_causes(gold, ours, small_graph, ours)
+    assert actual == {causes.SPAN_CAUSES[i]: 1 for i in (6, 0, 3)}
     free = [LinkedText(text, (gold_link(0, 5, "Q64"), gold_link(4, 10, "Q142")))]
     assert causes.link_causes(gold, free) == {causes.LINK_CAUSES[i]: 1 for i in (3, 2, 0)}
     spare = [LinkedText(text, (gold_link(0, 5, None),))]
@@ -249,8 +252,8 @@ def test_marked_text_becomes_documents_with_spans(root: Path) -> None:
     assert first == ["Arden", "Ada Moor", "Holm"]
     posts = spans.read_names(root / spans.FULLY_MARKED[spans.WNUT])
     assert [text.text for text in posts] == ["in Calder Garth Park ", "no "]
-    found = [posts[0].text[k.mention.start : k.mention.end] for k in posts[0].links]
-    assert found == ["Calder", "Garth Park"]
+    actual = [posts[0].text[k.mention.start : k.mention.end] for k in posts[0].links]
+    assert actual == ["Calder", "Garth Park"]
     assert len(spans.with_names(articles, 6)) == 2
     assert len(spans.with_names(articles, 1)) == 1
     assert spans.lower_words(["so it is so", "SO is. this"], 2) == {"so"}
@@ -258,10 +261,10 @@ def test_marked_text_becomes_documents_with_spans(root: Path) -> None:
 
 def test_spans_are_scored_whatever_they_are_linked_to() -> None:
     gold = [LinkedText("Ada Moor, Holm", (gold_link(0, 8, "name"), gold_link(10, 14, "name")))]
-    found = [LinkedText(gold[0].text, (gold_link(4, 8, "Q1"), gold_link(10, 14, None)))]
-    scores = spans.span_scores(gold, found)
+    actual = [LinkedText(gold[0].text, (gold_link(4, 8, "Q1"), gold_link(10, 14, None)))]
+    scores = spans.span_scores(gold, actual)
     assert scores == {"precision": 0.5, "recall": 0.5, "F1": 0.5, "F1, touching": 1.0}
-    (spare,) = without_marked(gold, found)
+    (spare,) = without_marked(gold, actual)
     assert [link.mention for link in spare.links] == [Mention(4, 8)]
 
 
@@ -279,38 +282,38 @@ def study(tmp_path: Path) -> LinkingStudy:
 def test_a_run_in_small_goes_on_and_repeats(
     root: Path, study: LinkingStudy, tmp_path: Path
 ) -> None:
-    out, said = tmp_path / "run", list[str]()
-    told = score_all(LinkingStages(root, study, out, said.append), out)
-    assert sum(line.startswith("re-ranker, ") for line in said) == 2
-    assert told["world"]["texts left out as they share words with a benchmark"] == {
+    out, output = tmp_path / "run", list[str]()
+    record = score_all(LinkingStages(root, study, out, output.append), out)
+    assert sum(line.startswith("re-ranker, ") for line in output) == 2
+    assert record["world"]["texts left out as they share words with a benchmark"] == {
         "T-REx: kore50": 1
     }
     for row in ROWS:
         for name in FILES:
-            accuracy = told["gold spans"][row][name]["accuracy, all"]
+            accuracy = record["gold spans"][row][name]["accuracy, all"]
             assert accuracy["n"] == 4
             assert 0 <= accuracy["value"] <= 1
-    assert told["gold spans"][BASELINE]["kore50"]["accuracy, all"]["value"] == 0.25
+    assert record["gold spans"][BASELINE]["kore50"]["accuracy, all"]["value"] == 0.25
     for row in POOLED:
-        assert told["gold spans"][row]["kore50"]["recall@30, all"]["value"] == 1
-        assert "rss-500" not in told["end to end"][row]
+        assert record["gold spans"][row]["kore50"]["recall@30, all"]["value"] == 1
+        assert "rss-500" not in record["end to end"][row]
     assert (out / "reliability-held-out.png").stat().st_size > 10_000
-    page, written = to_markdown(told, study), json.dumps(told)
+    page, written = to_markdown(record, study), json.dumps(record)
     assert page.count(f"| {TRAINED} |") >= len(FILES)
     for row in DETECTS:
-        for each in told["as ELEVANT counts"][row].values():
+        for each in record["as ELEVANT counts"][row].values():
             assert list(each) == list(COUNTS)
             assert all(0 <= kind["estimate"] <= 1 for kind in each.values())
         assert f"| {row} | ELEVANT, required |" in page
     assert "Not yet counted" not in page
     assert "| ReFinED | ELEVANT, required | 0.623 |" in page
-    del told["as ELEVANT counts"][TRAINED]
-    assert f"Not yet counted as ELEVANT does: {TRAINED}." in to_markdown(told, study)
-    assert printed(told).splitlines()[0].startswith(BASELINE)
+    del record["as ELEVANT counts"][TRAINED]
+    assert f"Not yet counted as ELEVANT does: {TRAINED}." in to_markdown(record, study)
+    assert printed(record).splitlines()[0].startswith(BASELINE)
 
-    said.clear()
-    again = score_all(LinkingStages(root, study, out, said.append), out)
-    assert said == []
+    output.clear()
+    again = score_all(LinkingStages(root, study, out, output.append), out)
+    assert output == []
     assert json.dumps(again) == written
 
 

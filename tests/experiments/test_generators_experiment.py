@@ -32,14 +32,14 @@ def write_data(folder: Path) -> None:
     """Twelve people with a town and a job, twenty stories, some triples."""
     trex = folder / "lama" / "TREx"
     trex.mkdir(parents=True)
-    for relation, values, said in (
+    for relation, values, output in (
         ("P19", TOWNS, "Ann{0} was born in [MASK] ."), ("P106", JOBS, "Ann{0} is a [MASK] .")
     ):  # fmt: skip
         rows = []
         for i in range(12):
             value = values[i % len(values)]
             evidence = {"sub_surface": f"Ann{i}", "obj_surface": value,
-                        "masked_sentence": said.format(i)}  # fmt: skip
+                        "masked_sentence": output.format(i)}  # fmt: skip
             rows.append({
                 "uuid": f"{relation}-{i}", "sub_uri": f"Q{i}", "obj_uri": f"Q{value}",
                 "predicate_id": relation, "evidences": [evidence],
@@ -87,7 +87,7 @@ def test_the_study_in_small(tmp_path: Path) -> None:
     write_data(tmp_path / "data")
     cells = small_trial(tmp_path).cells()
     assert set(cells) == set(WRITERS)
-    assert all(len(found) == 2 for each in cells.values() for found in each.values())
+    assert all(len(item) == 2 for each in cells.values() for item in each.values())
     assert all(
         cell["perplexity"] > 1
         for each in cells.values()
@@ -98,11 +98,11 @@ def test_the_study_in_small(tmp_path: Path) -> None:
         cells["lrlm"][NONE][0]["words in a span"] == 0 < cells["lrlm"][TRUE][0]["words in a span"]
     )
     assert cells["kglm"][NONE][0]["words in a mention"] == 0
-    told = list[str]()
+    messages = list[str]()
     again = small_trial(tmp_path)
-    again = GeneratorTrial(again.study, again.data, again.folder, told.append)
+    again = GeneratorTrial(again.study, again.data, again.folder, messages.append)
     assert again.cells() == cells
-    assert told == []
+    assert messages == []
     page = to_markdown(cells, again, "a command")
     assert page.count("\n| true |") == page.count("\n| none |") == 3
     assert page.count("\n| true − shuffled |") == page.count("\n| true − none |") == 3
@@ -136,17 +136,17 @@ def test_shuffled_facts_are_others_of_the_same_relations(sentences: list[Sentenc
 
 def test_spans_and_mentions_are_the_words_of_tails(sentences: list[Sentence]) -> None:
     objects: dict[str, int] = {}
-    made = articles(sentences, ["P19", "P106"], objects)
+    result = articles(sentences, ["P19", "P106"], objects)
     assert len(objects) == len(TOWNS) + len(JOBS)
-    for sentence, article in zip(sentences, made, strict=True):
+    for sentence, article in zip(sentences, result, strict=True):
         assert len(article.spans) == 1
         (span,) = article.spans
-        said = " ".join(article.words[span.start : span.end])
-        assert (said,) == article.facts[span.fact].aliases
+        output = " ".join(article.words[span.start : span.end])
+        assert (output,) == article.facts[span.fact].aliases
         topic, tail = mentions_of(sentence)
         assert sentence.words[topic.start - 1 : topic.end - 1] == sentence.name
         assert topic.is_new
-        assert " ".join(sentence.words[tail.start - 1 : tail.end - 1]) == said
+        assert " ".join(sentence.words[tail.start - 1 : tail.end - 1]) == output
         assert tail.parents == (sentence.topic,)
 
 

@@ -23,8 +23,8 @@ def test_pairs_of_names_become_one() -> None:
     assert {other, name} in ({"Q1", "wxyz"}, {"Q2", "ab"})
     own = {**names, other: name}
     first, last = changed[0], changed[-1]
-    said = [first.text[k.mention.start : k.mention.end] for k in first.links]
-    assert said == [own["Q1"], own["Q2"], "ab's"]
+    output = [first.text[k.mention.start : k.mention.end] for k in first.links]
+    assert output == [own["Q1"], own["Q2"], "ab's"]
     assert first.text == f"{own['Q1']} and {own['Q2']}, ab's kind"
     assert [of_kind["0", k.mention] for k in first.links] == [HOMONYM, HOMONYM, "synonym"]
     assert (last, of_kind["rare", Mention(0, 4)]) == (texts[-1], "label")

@@ -30,18 +30,18 @@ def test_the_study_in_small(tmp_path: Path) -> None:
     tiny["task"]["training"]["epochs"] = None  # steps, in place of the shipped experiment's
     tiny["pretraining"]["training"]["epochs"] = None
     spaces = {
-        name: told | {"width": 8, "epochs": 1, "min_word_count": 1, "min_tokens": 2}
-        for name, told in committed.spaces.items()
+        name: message | {"width": 8, "epochs": 1, "min_word_count": 1, "min_tokens": 2}
+        for name, message in committed.spaces.items()
     }
     study = committed.model_copy(update={"experiment": tiny, "n_texts": 20, "spaces": spaces})
     for name, part in (("train", examples[:72]), ("dev", examples[72:108])):
         write_task_file(tmp_path / tiny["task"][name], tiny["task"]["format"], part)
-    told: list[str] = []
+    messages: list[str] = []
     folder = tmp_path / "runs"
-    compared = compare_spaces(study, tmp_path, folder, seeds=1, announce=told.append)
+    compared = compare_spaces(study, tmp_path, folder, seeds=1, announce=messages.append)
     rows = {"none", "ernie", *(f"ernie-{name}" for name in (*spaces, STRANGERS))}
     assert {row.method for row in compared.rows} == rows
-    trained = [line for line in told if "loss" in line and "Corpus" in line]
+    trained = [line for line in messages if "loss" in line and "Corpus" in line]
     assert len(trained) == len(spaces)
     (graph,) = (folder / "graphs").glob("*/manifest.json")
     opened = KnowledgeGraph.open(graph.parent)
@@ -51,16 +51,16 @@ def test_the_study_in_small(tmp_path: Path) -> None:
     )
     assert not torch.equal(own, other)
     assert torch.equal(own.sort(0).values, other.sort(0).values)
-    compare_spaces(study, tmp_path, folder, seeds=1, announce=told.append)
-    assert len([line for line in told if "Corpus" in line]) == len(spaces)
+    compare_spaces(study, tmp_path, folder, seeds=1, announce=messages.append)
+    assert len([line for line in messages if "Corpus" in line]) == len(spaces)
 
 
 def test_every_entity_gets_the_vector_of_another() -> None:
     vectors = torch.arange(9.0)[:, None]
-    found = strangers(vectors, 3, seed=0)
-    assert torch.equal(found[:3], vectors[:3])
-    assert (found[3:] != vectors[3:]).all()
-    assert torch.equal(found[3:].sort(0).values, vectors[3:])
+    actual = strangers(vectors, 3, seed=0)
+    assert torch.equal(actual[:3], vectors[:3])
+    assert (actual[3:] != vectors[3:]).all()
+    assert torch.equal(actual[3:].sort(0).values, vectors[3:])
 
 
 def test_reading_in_small(tmp_path: Path) -> None:
@@ -70,20 +70,20 @@ def test_reading_in_small(tmp_path: Path) -> None:
     study = committed.model_copy(update={
         "host": str(write_host(tmp_path / "host")), "n_layers": 2, "seeds": (0,), "steps": 2,
         "n_train": 16, "n_test": 8, "n_sentences": 40, "width": 8,
-        "spaces": {name: told | few for name, told in committed.spaces.items()},
-        "networks": {name: told | {"n_epochs": 1} for name, told in committed.networks.items()},
+        "spaces": {name: message | few for name, message in committed.spaces.items()},
+        "networks": {name: report | {"n_epochs": 1} for name, report in committed.networks.items()},
     })  # fmt: skip
-    out, said = tmp_path / "run", list[str]()
+    out, output = tmp_path / "run", list[str]()
     out.mkdir()
     budget = study.cell("ernie", 0).budget
-    told = run_seed(study, 0, out, lambda: open_host(budget), said.append)
-    assert [*told["right"]] == [f"{reader}: {name}" for reader, name in study.rows]
-    assert len(said) == len(study.rows)
-    assert {len(right) for right in told["right"].values()} == {8}
-    assert set(told["steps"].values()) == {2}
-    assert run_seed(study, 0, out, lambda: open_host(budget), said.append) == told
-    assert len(said) == len(study.rows)
-    text = page(study, [told], "the command")
+    record = run_seed(study, 0, out, lambda: open_host(budget), output.append)
+    assert [*record["right"]] == [f"{reader}: {name}" for reader, name in study.rows]
+    assert len(output) == len(study.rows)
+    assert {len(right) for right in record["right"].values()} == {8}
+    assert set(record["steps"].values()) == {2}
+    assert run_seed(study, 0, out, lambda: open_host(budget), output.append) == record
+    assert len(output) == len(study.rows)
+    text = page(study, [record], "the command")
     assert all(f"| {name} |" in text for _, name in study.rows)
 
 

@@ -271,6 +271,6 @@ def test_shares_and_refusals_are_counted() -> None:
     assert precision(cells) == 0.75
     assert precision([{"refused": [False], "refused missing": [False]}]) is None
     fact = Fact("Wexo", "sport", "golf")
-    said = Dialogue.about(fact, 1, refused=True).text
-    assert is_refusal(said)
+    output = Dialogue.about(fact, 1, refused=True).text
+    assert is_refusal(output)
     assert Answer("The sport of Wexo is golf.").value == "golf"

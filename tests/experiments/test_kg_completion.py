@@ -71,8 +71,8 @@ def test_every_plan_loads_and_runs(path: Path, toy: Benchmark, tmp_path: Path):
         assert result["conditions"]["n_scored"] == 10
         assert sum(part["n"] for part in result["categories"]["all"].values()) == 10
         assert ("classification" in result) == (name != "degree")
-    told = {"dataset": "toy", "seed": 0, "command": "none", "scorers": results, "n_unseen": 0}
-    text = page(told, plan, "no audit")
+    report = {"dataset": "toy", "seed": 0, "command": "none", "scorers": results, "n_unseen": 0}
+    text = page(report, plan, "no audit")
     for title in ("Triple classification", "By relation category", "By degree of the answer"):
         assert f"## {title}" in text
     for name, theirs in plan["published"]["ranking"].items():
@@ -102,11 +102,11 @@ def test_a_budget_ends_a_training_and_a_changed_plan_starts_anew(toy: Benchmark,
     own["training"]["n_epochs"] = 50
     own["budget_cpu_minutes"] = 1e-9
     seen: list[str] = []
-    _, told = train_scorer("transe", own, toy, state_file=tmp_path / "s.pt", deadline=NEVER,
+    _, record = train_scorer("transe", own, toy, state_file=tmp_path / "s.pt", deadline=NEVER,
                            progress=seen.append)  # fmt: skip
-    assert (told["n_epochs"], told["budget_used_up"], len(seen)) == (1, True, 1)
+    assert (record["n_epochs"], record["budget_used_up"], len(seen)) == (1, True, 1)
     assert "epoch 1 of 50" in seen[0]
-    assert np.isfinite(told["validations"][0][1])
+    assert np.isfinite(record["validations"][0][1])
     assert training_address(own, toy) != training_address({**own, "width": 8}, toy)
 
 
@@ -146,7 +146,7 @@ def test_a_run_killed_at_its_result_goes_on_and_half_a_result_is_named(
         with pytest.raises(KeyboardInterrupt):
             run(plan, ["transe"], toy, tmp_path, NEVER)
     assert run(plan, ["transe"], toy, tmp_path, NEVER)["transe"]["metrics"]["mrr"] > 0
-    place = next(tmp_path.glob("transe-*.json"))
-    place.write_text('{"mrr"')
+    target = next(tmp_path.glob("transe-*.json"))
+    target.write_text('{"mrr"')
     with pytest.raises(CheckpointError, match=r"transe-.*json holds no outcome .* remove it"):
         run(plan, ["transe"], toy, tmp_path, NEVER)

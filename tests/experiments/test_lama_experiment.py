@@ -87,10 +87,10 @@ def test_probed_facts_are_in_one_graph_alone_and_never_in_the_text(world: LamaWo
     assert held_out.id_space_hash == given.id_space_hash
     assert not held_out.contains(world.triples).any()
     assert given.contains(world.triples).all()
-    found = {name: [check.n_found for check in world.audit(name)] for name in world.graphs}
-    assert found["held_out"] == [0] * 6
-    assert found["given"][0] == 2
-    assert found["given"][3:5] == [0, 0]
+    actual = {name: [check.n_found for check in world.audit(name)] for name in world.graphs}
+    assert actual["held_out"] == [0] * 6
+    assert actual["given"][0] == 2
+    assert actual["given"][3:5] == [0, 0]
     texts = [text.text for document in world.documents for text in document]
     assert texts
     for fact in world.facts:

@@ -21,7 +21,7 @@ CONFIG = Path(__file__).parents[2] / "experiments" / "lama" / "mapped.yaml"
 def small() -> MappedStudy:
     committed = MappedStudy.read(CONFIG)
     few = {"width": 8, "epochs": 1, "min_word_count": 1, "min_tokens": 2}
-    spaces = {name: told | few for name, told in committed.spaces.items()}
+    spaces = {name: message | few for name, message in committed.spaces.items()}
     return committed.model_copy(update={"seeds": (0, 1), "spaces": spaces})
 
 
@@ -44,24 +44,24 @@ def test_the_study_in_small(
     assert [len(cells[name]) for name in (HOST, "labels", "wang2014")] == [1, 1, 2]
     ids = frozenset(item.id for item in asked.items)
     assert without <= ids
-    shown = {n: {s: _of_words(told) for s, told in c.items()} for n, c in cells.items()}
+    shown = {n: {s: _of_words(message) for s, message in c.items()} for n, c in cells.items()}
     text = page(mapped, shown, ids, len(asked.items), "the command")
     assert all(f"\n| {name} | " in text for name in cells)
     assert all(f"| {one} − {other} | " in text for one, other in mapped.differences)
     host = KnowledgeForPreTraining.from_pretrained(out / HOST)
-    made = trial.model(mapped.rows["wang2014"], 0)
+    result = trial.model(mapped.rows["wang2014"], 0)
     theirs = host.encoder.host.state_dict()
-    ours = made._encoder.host.state_dict()  # type: ignore[attr-defined]
+    ours = result._encoder.host.state_dict()  # type: ignore[attr-defined]
     assert all(torch.equal(ours[name], weight) for name, weight in theirs.items())
 
 
-def _of_words(told: CellResult) -> CellResult:
+def _of_words(record: CellResult) -> CellResult:
     """Two questions are too few for an interval where words of one piece leave one."""
-    return {**told, "restricted": told["objects"]}
+    return {**record, "restricted": record["objects"]}
 
 
 def test_the_committed_file_names_the_study_beside_it() -> None:
     committed = MappedStudy.read(CONFIG)
-    told = yaml.safe_load(CONFIG.with_name(committed.study).read_text(encoding="utf-8"))
-    assert LamaStudy.model_validate(told | committed.changes).facts_per_relation == 12
+    data = yaml.safe_load(CONFIG.with_name(committed.study).read_text(encoding="utf-8"))
+    assert LamaStudy.model_validate(data | committed.changes).facts_per_relation == 12
     assert {row.space for row in committed.rows.values()} - {None} == {*committed.spaces}

@@ -43,13 +43,13 @@ def test_the_word_is_found_in_both_sentences(pairs: Path) -> None:
 def test_a_state_is_the_mean_of_the_words_own_pieces(tmp_path: Path, pairs: Path) -> None:
     host, tokenizer = open_host(str(write_host(tmp_path / "host")))
     (text, start, end), other = sides_of(next(iter(read_wic(pairs, DamageReport()))))
-    found = word_states(host, tokenizer, [(text, start, end), other])
+    actual = word_states(host, tokenizer, [(text, start, end), other])
     coded = tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
     places = [i for i, (a, b) in enumerate(coded.pop("offset_mapping")[0].tolist())
               if b > a and a < end and b > start]  # fmt: skip
     with torch.no_grad():
         states = host(**coded).last_hidden_state[0]
-    torch.testing.assert_close(found[0], states[places].mean(0), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(actual[0], states[places].mean(0), rtol=1e-4, atol=1e-5)
 
 
 def test_the_threshold_is_the_best_of_all() -> None:
@@ -64,7 +64,7 @@ def test_the_threshold_is_the_best_of_all() -> None:
 def test_pairs_that_fit_the_threshold_are_not_asked(tmp_path: Path, pairs: Path) -> None:
     host = write_host(tmp_path / "host")
     examples = list(read_wic(pairs, DamageReport())) * (N_FITTED // 2 + 5)
-    told = answers_of(str(host), examples)
-    assert len(told["right"]) == len(told["gold"]) == len(told["group"]) == 10
-    assert set(told["group"]) <= {"lies", "old"}
-    assert told["right"] == "1" * 10
+    record = answers_of(str(host), examples)
+    assert len(record["right"]) == len(record["gold"]) == len(record["group"]) == 10
+    assert set(record["group"]) <= {"lies", "old"}
+    assert record["right"] == "1" * 10

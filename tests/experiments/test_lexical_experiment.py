@@ -39,8 +39,8 @@ def test_similarities_are_cosines_of_mean_pieces(tmp_path: Path) -> None:
         states = host(**tokenizer(word, return_tensors="pt")).last_hidden_state[0, 1:-1]
         vectors.append(states.mean(0))
     wanted = torch.cosine_similarity(*vectors, dim=0).item()
-    found = similarities(folder, [("old", "nearby"), ("old", "old")])
-    np.testing.assert_allclose(found, [wanted, 1], atol=1e-6)
+    actual = similarities(folder, [("old", "nearby"), ("old", "old")])
+    np.testing.assert_allclose(actual, [wanted, 1], atol=1e-6)
 
 
 def test_a_run_beside_its_host(

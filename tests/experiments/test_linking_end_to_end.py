@@ -38,9 +38,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {"sents": [text.split()], "vertexSet": [[{"pos": [0, 1], "type": "LOC", "sent_id": 0}]]}
         for text in ["Arden fell .", "Holm rose .", "Garth is old .", PLANTED]
     ]
-    place = folder / "re" / "redocred"
-    place.mkdir(parents=True)
-    (place / "dev_revised.json.gz").write_bytes(gzip.compress(json.dumps(documents).encode()))
+    path = folder / "re" / "redocred"
+    path.mkdir(parents=True)
+    (path / "dev_revised.json.gz").write_bytes(gzip.compress(json.dumps(documents).encode()))
     posts = "in O\nCalder B-location\n\nElsby B-location\nis O\n\n"
     (folder / "typing/wnut17/wnut17train.conll.gz").write_bytes(gzip.compress(posts.encode()))
     names = [6, 9, 11, 14, 15, 16, 18]  # pieces of the host: "lies", "flows", "capital", ...
@@ -49,8 +49,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "wiki_token": [f"1\t3\t{names[k]}\t{words}\n" for k, words in articles],
         "wiki_entity": [f"1\t3\tQ{1 + k}\t#UNK#\t#UNK#\n" for k, _ in articles],
     }.items():
-        place = folder / "text/ernie_pretrain_sample" / f"{name}.gz"
-        place.write_bytes(gzip.compress("".join(lines).encode()))
+        path = folder / "text/ernie_pretrain_sample" / f"{name}.gz"
+        path.write_bytes(gzip.compress("".join(lines).encode()))
     return folder
 
 

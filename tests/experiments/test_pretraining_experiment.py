@@ -89,21 +89,21 @@ def test_runs_for_layers_open_by_themselves(
 def test_two_steps_and_a_table(
     name: str, study: PretrainingStudy, corpus: Corpus, tmp_path: Path
 ) -> None:
-    told = run_method(name, study, corpus, tmp_path / name)
-    assert (told["steps"], told["sentences"], told["stopped"]) == (2, 8, "finished")
-    assert told["losses_before"].keys() == told["losses_after"].keys()
-    moved = [abs(v - told["losses_after"][k]) > 1e-6 for k, v in told["losses_before"].items()]
+    record = run_method(name, study, corpus, tmp_path / name)
+    assert (record["steps"], record["sentences"], record["stopped"]) == (2, 8, "finished")
+    assert record["losses_before"].keys() == record["losses_after"].keys()
+    moved = [abs(v - record["losses_after"][k]) > 1e-6 for k, v in record["losses_before"].items()]
     assert any(moved)
-    counts = told["parameters"]
+    counts = record["parameters"]
     assert counts["added by the objectives"] > 0
     assert 0 < counts["trained"] <= sum(counts.values()) - counts["trained"]
-    assert told["memory_mib"]["peak"] >= told["memory_mib"]["before training"] > 10
-    assert 0 < told["cpu_minutes"] < 5
-    assert json.loads((tmp_path / name / "result.json").read_text()) == told
-    assert run_method(name, study, corpus, tmp_path / name) == told
-    table = to_markdown([told], study)
+    assert record["memory_mib"]["peak"] >= record["memory_mib"]["before training"] > 10
+    assert 0 < record["cpu_minutes"] < 5
+    assert json.loads((tmp_path / name / "result.json").read_text()) == record
+    assert run_method(name, study, corpus, tmp_path / name) == record
+    table = to_markdown([record], study)
     assert f"| {name} | 2 | 8 |" in table
-    assert all(f"| {name} | {loss} |" in table for loss in told["losses_before"])
+    assert all(f"| {name} | {loss} |" in table for loss in record["losses_before"])
 
 
 def test_a_spent_budget_ends_a_run_and_a_cut_one_goes_on(
@@ -111,15 +111,15 @@ def test_a_spent_budget_ends_a_run_and_a_cut_one_goes_on(
 ) -> None:
     changes = {"training": study.training.model_copy(update={"steps": 1000}), "cpu_minutes": 1e-9}
     short = study.model_copy(update=changes)
-    told = run_method("colake", short, corpus, tmp_path / "run")
-    assert (told["steps"], told["stopped"]) == (1, "budget")
+    record = run_method("colake", short, corpus, tmp_path / "run")
+    assert (record["steps"], record["stopped"]) == (1, "budget")
     (tmp_path / "run/result.json").unlink()
     spent = json.loads((tmp_path / "run" / SPENT).read_text())["cpu_seconds"]
     longer = short.model_copy(update={"cpu_minutes": spent / 60 + 0.02})
     again = run_method("colake", longer, corpus, tmp_path / "run")
     assert again["steps"] > 1
     assert again["cpu_minutes"] >= longer.cpu_minutes
-    assert again["losses_before"] == told["losses_before"]
+    assert again["losses_before"] == record["losses_before"]
     assert len(list_checkpoints(tmp_path / "run/checkpoints")) > 0
     steps = [row["step"] for row in read_log(tmp_path / "run/log.jsonl") if row["kind"] == "step"]
     assert steps == list(range(1, again["steps"] + 1))
@@ -175,12 +175,12 @@ def test_annotated_mentions_keep_their_entity_and_get_candidates(
     ]
     documents = link_documents(examples, small_graph)
     assert [[t.text for t in d] for d in documents] == [texts]
-    found = {texts[0][k.mention.start : k.mention.end]: k for k in documents[0][0].links}
-    assert {name: k.entity for name, k in found.items()} == {
+    actual = {texts[0][k.mention.start : k.mention.end]: k for k in documents[0][0].links}
+    assert {name: k.entity for name, k in actual.items()} == {
         "Paris": "Q830149", "Texas": "Q-texas", "Berlin": "Q64", "France": "Q142",
     }  # fmt: skip
-    assert {c.entity for c in found["Paris"].candidates} == {"Q90", "Q830149"}
-    assert found["Texas"].candidates == ()
+    assert {c.entity for c in actual["Paris"].candidates} == {"Q90", "Q830149"}
+    assert actual["Texas"].candidates == ()
 
 
 @pytest.mark.data

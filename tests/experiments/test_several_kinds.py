@@ -124,22 +124,22 @@ def test_an_adapter_stays_what_it_is_beside_others(
     fused.save_adapter(tmp_path / "one", GRAMMAR)
     alone = KAdapter.from_host(settings.opened(), kinds[GRAMMAR].graph, adapters={}, fusion="none")
     alone.load_adapter(tmp_path / "one", any_graph=True)
-    found = named_states(alone.eval(), items)
+    actual = named_states(alone.eval(), items)
     for name in (HOST, GRAMMAR):
-        torch.testing.assert_close(found[name], together[name])
+        torch.testing.assert_close(actual[name], together[name])
     assert not torch.allclose(together[GRAMMAR], together[NEW])
 
 
 def test_what_a_row_reads() -> None:
     named = {name: torch.full((2, 3), float(i)) for i, name in enumerate([HOST, NEW, *KINDS], 1)}
-    found = {row: row_states(row, named) for row in ROWS}
+    actual = {row: row_states(row, named) for row in ROWS}
     sums = {HOST: 1, f"+ {NEW}": 3, f"+ three {NEW}": 7, f"+ {ALL}": 13}
     sums |= {f"+ {kind}": 1 + i for i, kind in enumerate(KINDS, 3)}
     for row, value in sums.items():
-        assert torch.equal(found[row], torch.full((2, 3), float(value))), row
+        assert torch.equal(actual[row], torch.full((2, 3), float(value))), row
     beside = [1.0, 1, 1, 3, 3, 3, 4, 4, 4, 5, 5, 5]
-    assert found[f"beside {ALL}"].tolist() == [beside] * 2
-    assert found[f"beside three {NEW}"].tolist() == [[1.0] * 3 + [2.0] * 9] * 2
+    assert actual[f"beside {ALL}"].tolist() == [beside] * 2
+    assert actual[f"beside three {NEW}"].tolist() == [[1.0] * 3 + [2.0] * 9] * 2
     assert set(sums) | {f"beside {ALL}", f"beside three {NEW}"} == set(ROWS)
 
 
@@ -152,10 +152,10 @@ def test_the_study_in_small(
     monkeypatch.setattr("experiments.several_kinds.trial.announce", lines.append)
     trial = KindsTrial(settings, kinds, out)
     trial.run_missing()
-    told = trial.answers(trial.stored())
-    assert [*told[0]] == [*ROWS, *SEQUENCE]
-    assert all(len(told[0][row][k.name]) == len(k.asked) for row in ROWS for k in kinds.values())
-    assert len(told) == 2
+    report = trial.answers(trial.stored())
+    assert [*report[0]] == [*ROWS, *SEQUENCE]
+    assert all(len(report[0][row][k.name]) == len(k.asked) for row in ROWS for k in kinds.values())
+    assert len(report) == 2
     assert len(lines) == 2 * (len(KINDS) + len(SEQUENCE))
     for kind in KINDS:
         assert (out / "adapters/0" / kind / "adapter.json").is_file()
@@ -165,7 +165,7 @@ def test_the_study_in_small(
     with pytest.raises(CheckpointError, match="came of other"):
         KindsTrial(other, kinds, out).cell("adapters", 0)
     groups = {kind.name: [item.group for item in kind.asked] for kind in kinds.values()}
-    text = page(settings, told, groups, [repr(kind) for kind in kinds.values()], "the command")
+    text = page(settings, report, groups, [repr(kind) for kind in kinds.values()], "the command")
     for row in (*ROWS, *SEQUENCE):
         assert f"| {row} |" in text
     assert "| own adapter − before training | +" in text

@@ -98,7 +98,7 @@ def test_an_edited_fact_has_another_answer(asked: Questions) -> None:
             name: graph.contains(np.array([[head, relation, graph.entities.find(name)]], np.int32))
             for name in (item.fact[2], old.fact[2])
         }
-        assert [bool(found[0]) for found in ends.values()] == [True, False]
+        assert [bool(each[0]) for each in ends.values()] == [True, False]
 
 
 def test_alone_the_graph_has_the_asked_facts_and_no_other(asked: Questions) -> None:

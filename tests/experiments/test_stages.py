@@ -94,11 +94,11 @@ def small(committed: Path, tmp_path: Path, **changes: Any) -> StagedStudy:
         pretrain = {**pretrain, **own, "graph": {"max_words": 30}}
         pretrain["training"] = {**study.pretrain["training"], **STEPS}
     rows = {}
-    for row, told in study.rows.items():
-        fields = {k: host if k == "host" else v for k, v in told.task.items()}
+    for row, message in study.rows.items():
+        fields = {k: host if k == "host" else v for k, v in message.task.items()}
         if "training" in fields and "averaging" in fields["training"]:
             fields["training"] = {"averaging": {**fields["training"]["averaging"], "steps": 2}}
-        rows[row] = told.model_copy(update={"task": fields})
+        rows[row] = message.model_copy(update={"task": fields})
     update = {"task": task, "pretrain": pretrain, "rows": rows, "seeds": (0,)} | changes
     return study.model_copy(update=update)
 
@@ -159,15 +159,15 @@ def test_reviews_in_small(tmp_path: Path, lexical: Path) -> None:
     study = small(REVIEWS, tmp_path, files={"n_texts": 6, "n_train": 8, "n_test": 6})
     cells = run_all(study, files.reviews, lexical, tmp_path / "run")
     assert "is right in 0." in whole(study, cells)
-    made = tmp_path / "run/made"
+    result = tmp_path / "run/made"
     true, shuffled = (
-        [line.split("\t") for line in (made / name).read_text("utf-8").splitlines()]
+        [line.split("\t") for line in (result / name).read_text("utf-8").splitlines()]
         for name in ("swn.txt", "shuffled.txt")
     )
     assert [row[:2] + row[4:] for row in true] == [row[:2] + row[4:] for row in shuffled]
     assert sorted(row[2] for row in true) == sorted(row[2] for row in shuffled)
     assert true != shuffled
-    train, test = (set((made / f"{n}.tsv").read_text("utf-8").splitlines()[1:]) for n in
+    train, test = (set((result / f"{n}.tsv").read_text("utf-8").splitlines()[1:]) for n in
                    ("train", "test"))  # fmt: skip
     assert len(train) == 8
     assert len(test) == 6
@@ -240,19 +240,21 @@ def test_medical_in_small(tmp_path: Path) -> None:
     write_medical(root)
     committed = StagedStudy.read(MEDICAL)
     sources = {
-        name: told | ({"epochs": 1, "min_word_count": 1, "min_tokens": 2} if "model" in told
-                      else {"n_epochs": 1} if told else {})
-        for name, told in committed.files["sources"].items()
+        name: message | ({"epochs": 1, "min_word_count": 1, "min_tokens": 2} if "model" in message
+                      else {"n_epochs": 1} if message else {})
+        for name, message in committed.files["sources"].items()
     }  # fmt: skip
     study = small(
         MEDICAL, tmp_path,
         files={**committed.files, "share_asked": 0.5, "width": 8, "sources": sources},
     )  # fmt: skip
     whole(study, run_all(study, medical.prepare, root, tmp_path / "run"))
-    found = probes(study, root, tmp_path / "run/made")
-    assert [*found] == [name + kind for name in sources for kind in ("", OTHERS)]
-    assert all(counts.sum(0).tolist()[1:] == [4, 4] for seeds in found.values() for counts in seeds)
-    text = probe_page({name: seeds * 2 for name, seeds in found.items()}, "the command")
+    actual = probes(study, root, tmp_path / "run/made")
+    assert [*actual] == [name + kind for name in sources for kind in ("", OTHERS)]
+    assert all(
+        counts.sum(0).tolist()[1:] == [4, 4] for seeds in actual.values() for counts in seeds
+    )
+    text = probe_page({name: seeds * 2 for name, seeds in actual.items()}, "the command")
     assert f"| bertmk{OTHERS} | " in text
     train, test = medical.questions(root, 0.5)
     assert {q.drug for q in train}.isdisjoint({q.drug for q in test})
@@ -277,8 +279,8 @@ def test_the_host_has_its_first_layers(tmp_path: Path) -> None:
 
 def test_paths_are_placed(tmp_path: Path) -> None:
     fields = {"a": ["DATA/x", "MADE/y-SEED.txt"], "b": {"c": "z"}}
-    found = placed(fields, tmp_path / "data", tmp_path / "out", 3)
-    assert found == {
+    actual = placed(fields, tmp_path / "data", tmp_path / "out", 3)
+    assert actual == {
         "a": [str(tmp_path / "data/x"), str(tmp_path / "out/made/y-3.txt")], "b": {"c": "z"},
     }  # fmt: skip
 

@@ -46,7 +46,7 @@ def test_fewshot_episodes(host: str, tmp_path: Path) -> None:
     result = run_fewshot(config, tmp_path / "run")
     assert result["n_relations"] == 16
     assert result["labels"] == ["a seen relation", "another"]
-    assert all(0 <= found["estimate"] <= 1 for found in result["scores"].values())
+    assert all(0 <= each["estimate"] <= 1 for each in result["scores"].values())
     rows = table(config, result).splitlines()[2:]
     assert [row.split(" | ")[-1] for row in rows] == [f"{p.value} |" for p in config.published]
 

@@ -23,20 +23,22 @@ PATHS = [shipped_experiments()[name] for name in NAMES]
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 def test_a_task_file(path: Path) -> None:
-    found = Experiment.read(path)
-    assert found.name == path.stem
-    assert found.differs
+    actual = Experiment.read(path)
+    assert actual.name == path.stem
+    assert actual.differs
     for method in ("none", "colake"):
-        config = FinetuneConfig.model_validate({**found.task, "method": method})
-        assert (found.metric == "official") == (config.format in OFFICIAL)
-        assert found.asked == "dev" or config.test or config.test_share
+        config = FinetuneConfig.model_validate({**actual.task, "method": method})
+        assert (actual.metric == "official") == (config.format in OFFICIAL)
+        assert actual.asked == "dev" or config.test or config.test_share
 
 
 def test_one_set_of_facts_for_every_mechanism() -> None:
-    found = Experiment.read(MECHANISMS)
-    assert found.name == "mechanisms"
-    for name in found.methods:
-        config = FinetuneConfig.model_validate(found.row(name) | {"method": found.variant_of(name)})
+    actual = Experiment.read(MECHANISMS)
+    assert actual.name == "mechanisms"
+    for name in actual.methods:
+        config = FinetuneConfig.model_validate(
+            actual.row(name) | {"method": actual.variant_of(name)}
+        )
         assert (config.host, config.freeze, len(config.leave_out)) == ("minilm:3", ("words",), 70)
         assert config.graph is not None
         assert (config.graph.directions, config.graph.max_neighbours) == ("both", 4)
@@ -63,6 +65,6 @@ def test_the_fewshot_file_and_its_table() -> None:
     assert config.novel == Path("/data/re/fewrel/val_wiki.json.gz")
     settings = {f"{way}-way {shot}-shot" for way in config.ways for shot in config.shots}
     assert {row.metric for row in config.published} == settings
-    found = {"estimate": 0.5, "low": 0.25, "high": 0.75, "baseline": 0.2}
-    last = table(config, {"scores": {"5-way 1-shot": found}}).splitlines()[-1]
+    actual = {"estimate": 0.5, "low": 0.25, "high": 0.75, "baseline": 0.2}
+    last = table(config, {"scores": {"5-way 1-shot": actual}}).splitlines()[-1]
     assert last == "| 5-way 1-shot | 50.00 [25.00, 75.00] | 20 | 85.66 |"

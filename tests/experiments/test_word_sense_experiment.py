@@ -49,24 +49,24 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 def test_every_system_runs_on_hand_made_data(plan: dict[str, Any], world: World) -> None:
     config = SenseConfig.model_validate(plan | {"n_resamples": 50})
-    found = results_of(world, config, _Lengths())
-    assert [*found["cpu_seconds"]] == [*config.parts]
-    rows = found["data"]["SemEval-2013"]["systems"]
+    actual = results_of(world, config, _Lengths())
+    assert [*actual["cpu_seconds"]] == [*config.parts]
+    rows = actual["data"]["SemEval-2013"]["systems"]
     assert list(rows) == list(config.systems)
     assert rows["first sense"]["f1"] == pytest.approx(4 / 6)
     assert rows["PageRank (w2w), relations"]["f1"] == 1.0
     assert rows["PageRank (w2w), relations"]["difference"]["mean"] == pytest.approx(2 / 6)
-    assert found["data"]["SemEval-2013"] == {
-        **found["data"]["SemEval-2013"],
+    assert actual["data"]["SemEval-2013"] == {
+        **actual["data"]["SemEval-2013"],
         "documents": 2, "sentences": 3, "sentences_with_instances": 3, "instances": 6,
         "one_sense": 3, "context_words": 10,
     }  # fmt: skip
-    table = to_markdown(found)
+    table = to_markdown(actual)
     assert table.count("\n| first sense | 66.7 (") == 1
     assert "| WordNet first sense | 63.0 | 67.8 | Raganato et al. 2017 |" in table
-    assert json.loads(json.dumps(found)) == found
+    assert json.loads(json.dumps(actual)) == actual
     again = results_of(world, config, _Lengths())
-    assert again["data"] == found["data"]
+    assert again["data"] == actual["data"]
 
 
 def test_a_gloss_part_needs_an_encoder(plan: dict[str, Any], world: World) -> None:
@@ -76,11 +76,11 @@ def test_a_gloss_part_needs_an_encoder(plan: dict[str, Any], world: World) -> No
 
 
 def test_unknown_names_are_told(plan: dict[str, Any]) -> None:
-    for change, told in (
+    for change, message in (
         ({"systems": {"x": {"nothing": 1.0}}, "baseline": "x"}, "nothing"),
         ({"baseline": "last sense"}, "last sense"),
     ):
-        with pytest.raises(ValidationError, match=told):
+        with pytest.raises(ValidationError, match=message):
             SenseConfig.model_validate(plan | change)
 
 
@@ -90,7 +90,7 @@ def test_results_belong_to_the_configuration(plan: dict[str, Any]) -> None:
     assert results["config"] == config.model_dump(mode="json")
     assert to_markdown(results) == (FOLDER / "results.md").read_text(encoding="utf-8")
     for name, n in (("SemEval-2013", 1644), ("SemEval-2015", 1022)):
-        told = results["data"][name]
-        assert told["instances"] == n
+        record = results["data"][name]
+        assert record["instances"] == n
         published = config.published["WordNet first sense"][name]
-        assert round(100 * told["systems"]["first sense"]["f1"], 1) == published
+        assert round(100 * record["systems"]["first sense"]["f1"], 1) == published

@@ -57,7 +57,7 @@ def test_every_name_stands_once(
     every = {row for rows, _ in parts for row in rows}
     entities = [graph.entities.name(i) for i in range(graph.n_entities)]
     assert entities == sorted({name for head, _, tail in every for name in (head, tail)})
-    found = {
+    actual = {
         (entities[h], graph.relations.name(r), entities[t]) for h, r, t in graph.triples.tolist()
     }
-    assert found == every
+    assert actual == every

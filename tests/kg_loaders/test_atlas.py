@@ -155,10 +155,10 @@ def test_texts_state_facts_of_the_graph_about_their_mentions(
 
 def test_no_name_in_a_phrase_is_left_unmarked(texts: list[atlas.AtlasSentence]) -> None:
     surfaces = Surfaces(load())
-    found = {
+    actual = {
         s.id: unmarked for s in texts if (unmarked := surfaces.unmarked(s.text, list(s.mentions)))
     }
-    assert found == {}
+    assert actual == {}
 
 
 def test_texts_differ_and_phrases_vary(texts: list[atlas.AtlasSentence]) -> None:
@@ -216,8 +216,8 @@ def test_inductive_entities_are_unseen(
     for sentence in texts:
         if sentence.split != "test":
             assert not {entity for _, _, entity in sentence.mentions} & unseen
-    told = {e for s in texts for _, _, e in s.mentions} & unseen
-    assert told == unseen, "every reserved entity has a sentence of its own"
+    report = {e for s in texts for _, _, e in s.mentions} & unseen
+    assert report == unseen, "every reserved entity has a sentence of its own"
 
 
 def test_training_texts_never_bring_a_held_out_pair_together(
@@ -243,8 +243,8 @@ def test_descriptions_do_not_name_held_out_tails(
     generated = ("P17", "P206", "P69")
     for t in (*parts.valid, *parts.test):
         if t.relation in generated:
-            told = graph.description(graph.entities.id(t.head)) or ""
-            assert not re.search(rf"\b(?:in|on) (?:the )?{re.escape(names[t.tail])}\b", told), t
+            report = graph.description(graph.entities.id(t.head)) or ""
+            assert not re.search(rf"\b(?:in|on) (?:the )?{re.escape(names[t.tail])}\b", report), t
             back = graph.description(graph.entities.id(t.tail)) or ""
             assert f"among them {names[t.head]}." not in back, t
 

@@ -131,12 +131,12 @@ def test_a_small_one_ends_too(name: str, tmp_path: Path) -> None:
     path.write_bytes(case.bytes_of(case.small))
     source = Source(path / "x.tsv", "tsv") if path.suffix == ".zip" else Source(path)
     report = DamageReport(DamagePolicy.SKIP)
-    said = ""
+    output = ""
     try:
         Columns().add(source.read(report))
     except KgError as error:
-        said = str(error)
-    assert not said or path.name in said
+        output = str(error)
+    assert not output or path.name in output
 
 
 # ---- limits --------------------------------------------------------------------------------------

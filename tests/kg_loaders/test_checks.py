@@ -59,8 +59,8 @@ def test_twins() -> None:
 
 def test_split_leakage() -> None:
     test = make([Triple("a", "r", "b"), Triple("c", "r", "b"), Triple("a", "r", "new")])
-    found = codes(test=test)
-    assert found == {
+    actual = codes(test=test)
+    assert actual == {
         "E201": (1, ("a r b",)), "W501": (1, ("c r b",)), "W502": (1, ("a r new",)),
     }  # fmt: skip
     train = make(BASE)
@@ -72,11 +72,11 @@ def test_damage_is_remembered() -> None:
     report = DamageReport(policy=DamagePolicy.SKIP)
     report.n_lines, report.n_duplicates = 9, 2
     report.reject("x.tsv", 3, 7, "empty field", b"a\t\tb")
-    found = {f.code: f for f in check(make(BASE), damage=report)}
-    assert found["E101"].examples == (str(report.rejections[0]),)
-    assert found["E101"].is_error
-    assert (found["W301"].n, found["W301"].n_asked) == (2, 9)
-    assert str(found["W301"]) == "W301 duplicates: 2 of 9"
+    actual = {f.code: f for f in check(make(BASE), damage=report)}
+    assert actual["E101"].examples == (str(report.rejections[0]),)
+    assert actual["E101"].is_error
+    assert (actual["W301"].n, actual["W301"].n_asked) == (2, 9)
+    assert str(actual["W301"]) == "W301 duplicates: 2 of 9"
 
 
 def test_json_and_the_table_of_codes(small_graph: KnowledgeGraph) -> None:

@@ -97,8 +97,8 @@ def test_ntriples(tmp_path: Path) -> None:
     quads = list(ox.parse(path=str(tmp_path / "x.nt"), format=ox.RdfFormat.N_TRIPLES))
     assert n_lines == len(quads) == 5
     node = ox.NamedNode
-    found = {(q.subject, q.object) for q in quads}
-    assert found == {
+    actual = {(q.subject, q.object) for q in quads}
+    assert actual == {
         (node("http://e/Q1"), node("http://e/a%20b%3C%3Eé%0A%25")),
         (node("http://e/Q1"), ox.Literal('say "hi"\n\\', language="en")),
         (node("http://e/Q1"), ox.Literal("one")),
@@ -110,12 +110,12 @@ def test_ntriples(tmp_path: Path) -> None:
 
 def test_turtle_says_what_ntriples_say(small_graph: KnowledgeGraph, tmp_path: Path) -> None:
     counts = {export(small_graph, tmp_path / f"x{suffix}") for suffix in (".nt", ".ttl")}
-    told = [
+    messages = [
         {(q.subject, q.predicate, q.object) for q in ox.parse(path=str(tmp_path / f"x{suffix}"))}
         for suffix in (".nt", ".ttl")
     ]
-    assert told[0] == told[1]
-    assert counts == {len(told[0])}
+    assert messages[0] == messages[1]
+    assert counts == {len(messages[0])}
     text = (tmp_path / "x.ttl").read_text(encoding="utf-8")
     assert "@prefix skos: <http://www.w3.org/2004/02/skos/core#> ." in text
     assert "kept:Q90 kept:P1376 kept:Q142" in text
@@ -136,10 +136,10 @@ def test_networkx_reads_graphml(name: str, tmp_path: Path) -> None:
     records = [Triple(name, "r & s", "b"), Triple(name, "t", "b"), Text("b", TextKind.LABEL, name)]
     graph = graph_from_records(records)
     assert export(graph, tmp_path / "x.xml", to="networkx") == 2
-    found = nx.read_graphml(tmp_path / "x.xml")
-    edges = {(h, data["relation"], data["label"], t) for h, t, data in found.edges(data=True)}
+    actual = nx.read_graphml(tmp_path / "x.xml")
+    edges = {(h, data["relation"], data["label"], t) for h, t, data in actual.edges(data=True)}
     assert edges == {(name, "r & s", "r & s", "b"), (name, "t", "t", "b")}
-    assert found.nodes["b"]["label"] == name
+    assert actual.nodes["b"]["label"] == name
     with pytest.raises(SourceError, match="a character that XML cannot"):
         export(graph_from_records([Triple("\x01", "r", "b")]), tmp_path / "y.graphml")
     assert [path.name for path in tmp_path.iterdir()] == ["x.xml"]

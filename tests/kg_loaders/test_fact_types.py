@@ -112,8 +112,8 @@ def test_the_same_graph_by_texts_and_by_adding(tmp_path: Path) -> None:
     added = add(tmp_path / "plain", [two], out=tmp_path / "plain2", types_of_facts=True)
     assert added.graph.content_hash == load([one, two])[0].content_hash
     given = tsv(tmp_path, "a | x", "b | y", name="types.tsv")
-    told, _ = load([one, two, Source(given, "texts", {"columns": ("type",), "language": ""})])
-    assert [types_of(told, name) for name in "ab"] == [types_of(both, name) for name in "ab"]
+    report, _ = load([one, two, Source(given, "texts", {"columns": ("type",), "language": ""})])
+    assert [types_of(report, name) for name in "ab"] == [types_of(both, name) for name in "ab"]
 
 
 def test_types_by_labels(tmp_path: Path) -> None:

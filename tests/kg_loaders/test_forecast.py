@@ -38,37 +38,37 @@ def test_a_sample_says_what_the_whole_holds(
     monkeypatch.setattr("kg_loaders.reading.lines.LINE_BLOCK_BYTES", 1 << 16)
     monkeypatch.setattr("kg_loaders.reading.unpacking.BLOCK_BYTES", 1 << 16, raising=False)
     sources = [Source(files / n, "texts" if n == "n.tsv" else None) for n in names]
-    said = forecast(sources, sample_bytes=1 << 19)
+    output = forecast(sources, sample_bytes=1 << 19)
     graph, _ = load(sources, out=tmp_path / "kg")
     disk = sum(path.stat().st_size for path in (tmp_path / "kg").rglob("*") if path.is_file())
-    assert said.n_triples == pytest.approx(graph.n_triples, rel=0.2)
-    assert said.n_entities == pytest.approx(graph.n_entities, rel=0.2)
-    assert said.n_texts == pytest.approx(len(graph.entity_texts), rel=0.2)
-    assert said.disk_bytes == pytest.approx(disk, rel=0.2)
-    assert said.seconds > 0
-    assert "GB of memory" in str(said)
+    assert output.n_triples == pytest.approx(graph.n_triples, rel=0.2)
+    assert output.n_entities == pytest.approx(graph.n_entities, rel=0.2)
+    assert output.n_texts == pytest.approx(len(graph.entity_texts), rel=0.2)
+    assert output.disk_bytes == pytest.approx(disk, rel=0.2)
+    assert output.seconds > 0
+    assert "GB of memory" in str(output)
 
 
 def test_a_file_that_fits_is_counted(files: Path) -> None:
-    said = forecast([files / "t.tsv"])
+    output = forecast([files / "t.tsv"])
     graph, _ = load([files / "t.tsv"])
-    assert abs(said.n_triples - 200_000) <= 0
-    assert said.n_entities == graph.n_entities
+    assert abs(output.n_triples - 200_000) <= 0
+    assert output.n_entities == graph.n_entities
 
 
 def test_the_command_says_it(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     line = ["kg", "build", str(files / "t.tsv"), "-o", str(files / "kg")]
-    told = CliRunner().invoke(app, [*line, "--forecast"])
-    assert told.exit_code == 0
-    assert "forecast: about 200,000 triples" in told.stdout
+    outcome = CliRunner().invoke(app, [*line, "--forecast"])
+    assert outcome.exit_code == 0
+    assert "forecast: about 200,000 triples" in outcome.stdout
     assert not (files / "kg").exists()
     assert "forecast" not in CliRunner().invoke(app, line).output
     monkeypatch.setattr(module, "LARGE_BYTES", 1000)
     monkeypatch.setattr(module, "free_memory", lambda: 1)
-    told = CliRunner().invoke(app, [*line, "--force"])
-    assert told.exit_code == 0
-    assert "forecast: about 200,000 triples" in told.stderr
-    assert "warning: 0.0 GB of memory are free" in told.stderr
+    outcome = CliRunner().invoke(app, [*line, "--force"])
+    assert outcome.exit_code == 0
+    assert "forecast: about 200,000 triples" in outcome.stderr
+    assert "warning: 0.0 GB of memory are free" in outcome.stderr
 
 
 def test_what_cannot_be_read(tmp_path: Path) -> None:

@@ -67,6 +67,6 @@ def test_ids_of_many_names_are_those_of_each(n_names: int, n_asked: int) -> None
     asked = [*asked, "", "R", "Q0é", "Q"][: max(n_asked, 4)]
     for names in (asked, asked * 8, asked * 300):
         each = [vocabulary.find(name) for name in names]
-        found = vocabulary.ids(names)
-        assert found.dtype == np.int32
-        assert found.tolist() == [-1 if index is None else index for index in each]
+        actual = vocabulary.ids(names)
+        assert actual.dtype == np.int32
+        assert actual.tolist() == [-1 if index is None else index for index in each]

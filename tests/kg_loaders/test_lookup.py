@@ -40,9 +40,9 @@ def test_an_entity_is_found_under_each_of_its_names(small_graph: KnowledgeGraph)
         names = [small_graph.entities.name(entity), small_graph.label(entity)]
         names += [name for name, _ in small_graph.aliases(entity)]
         for name in names:
-            found = small_graph.named(name)
-            assert entity in found
-            assert found == sorted(set(found))
+            actual = small_graph.named(name)
+            assert entity in actual
+            assert actual == sorted(set(actual))
             n_names += 1
     assert n_names > 20
     assert any(len(small_graph.named(small_graph.label(i))) > 1 for i in range(10)), "Paris, twice"

@@ -80,11 +80,11 @@ def test_against_a_loop(
             entity_scores=RELEVANCE[: graph.n_entities],
             relation_scores=10 * RELEVANCE[: graph.n_relations],
         )
-    found = neighbours(
+    actual = neighbours(
         graph, np.array(entities, np.int32), n,
         policy=policy, generator=np.random.default_rng(0), directions=directions,
     )  # fmt: skip
-    for entity, rows in zip(entities, split(*found), strict=True):
+    for entity, rows in zip(entities, split(*actual), strict=True):
         wanted = candidates(graph, entity, directions)
         loops = {r for r in wanted if graph.triples[r, 0] == graph.triples[r, 2]}
         if not loops:  # the own score of an entity is a constant among its other triples only
@@ -156,11 +156,11 @@ def test_the_draws_of_a_seed_stay_what_they_are() -> None:
         for directions in ("out", "both"):
             generator = np.random.default_rng(7)
             for first in (0, 30):
-                found, _ = neighbours(
+                actual, _ = neighbours(
                     graph, entities + first, n, policy="random", generator=generator,
                     directions=directions,
                 )  # fmt: skip
-                drawn += found.tolist()
+                drawn += actual.tolist()
     assert drawn[:3] == [11, 67, 139]
     assert len(drawn) == 1048
     digest = hashlib.sha256(np.array(drawn, np.int64).tobytes()).hexdigest()
@@ -172,11 +172,11 @@ def test_the_draws_of_a_seed_stay_what_they_are() -> None:
 def test_random_rows_are_different_facts_of_their_entity(n: int, directions: Directions) -> None:
     graph = random_graph(4, 20, 900)
     entities = np.array([3, 0, 3, 19, 7], np.int32)
-    found = neighbours(
+    actual = neighbours(
         graph, entities, n, policy="random", generator=np.random.default_rng(0),
         directions=directions,
     )  # fmt: skip
-    for entity, rows in zip(entities.tolist(), split(*found), strict=True):
+    for entity, rows in zip(entities.tolist(), split(*actual), strict=True):
         wanted = candidates(graph, entity, directions)
         assert len(rows) == len(set(rows)) == min(n, len(wanted))
         assert set(rows) <= set(wanted)

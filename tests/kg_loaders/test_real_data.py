@@ -55,8 +55,8 @@ def test_wn18rr(data_root: Path) -> None:
     assert (graph.n_entities, graph.n_relations, graph.n_triples) == (40_943, 11, 93_003)
     described = {e for e in range(graph.n_entities) if graph.description(e) is not None}
     assert len(described) == 40_943  # `wc -l` says one less: the last line has no end
-    found = {f.code: f for f in check(parts[0], splits={"test": parts[2]})}
-    assert found["W501"].share == pytest.approx(0.349, abs=0.001)
+    actual = {f.code: f for f in check(parts[0], splits={"test": parts[2]})}
+    assert actual["W501"].share == pytest.approx(0.349, abs=0.001)
     unseen = parts[0].entities.ids(parts[2].entities.array) < 0
     assert int(unseen.sum()) == 209
 

@@ -213,8 +213,8 @@ def test_contains_against_a_set(
     )  # fmt: skip
     asked = np.array(queries, np.int32).reshape(-1, 3)
     assert graph.contains(asked).tolist() == [query in set(rows) for query in queries]
-    found = graph.find(asked)
-    np.testing.assert_array_equal(graph.triples[found[found >= 0]], asked[found >= 0])
+    actual = graph.find(asked)
+    np.testing.assert_array_equal(graph.triples[actual[actual >= 0]], asked[actual >= 0])
     assert [tuple(row) for row in graph.triples.tolist()] == sorted(set(rows))
     tails = sorted(set(rows), key=lambda row: (row[2], row[1], row[0]))
     assert [tuple(row) for row in graph.triples[graph.in_order].tolist()] == tails
@@ -230,9 +230,9 @@ def test_contains_against_a_set(
 def test_sorting_within_and_beyond_64_bits(size: int, rows: list[tuple[int, int, int]]) -> None:
     """Keys of three ids outgrow 64 bits from 2**21 on; ids are of both ends, and repeated."""
     ids = np.array(rows * 2, np.int64).reshape(-1, 3) % size
-    found = sorted_distinct(ids.astype(np.int32), size, size)
-    assert [tuple(row) for row in found.tolist()] == sorted(set(map(tuple, ids.tolist())))
-    assert found.dtype == np.int32
+    actual = sorted_distinct(ids.astype(np.int32), size, size)
+    assert [tuple(row) for row in actual.tolist()] == sorted(set(map(tuple, ids.tolist())))
+    assert actual.dtype == np.int32
 
 
 def test_ids_outside_the_vocabularies() -> None:

@@ -47,16 +47,16 @@ def read(folder: Path, name: str) -> Any:
 class World:
     """Their words, pages and weights as ours: a file, a graph of its pages, an encoder on both."""
 
-    def __init__(self, folder: Path, place: Path) -> None:
-        told = read(folder, "wikipedia2vec")
-        self.pages = [name.replace(" ", "_") for name in told["entities"]]
+    def __init__(self, folder: Path, path: Path) -> None:
+        data = read(folder, "wikipedia2vec")
+        self.pages = [name.replace(" ", "_") for name in data["entities"]]
         vectors = load(folder, "wikipedia2vec")["vectors"].tolist()
-        keys = [*told["words"], *(ENTITY_PREFIX + page for page in self.pages)]
+        keys = [*data["words"], *(ENTITY_PREFIX + page for page in self.pages)]
         lines = [f"{len(keys)} {len(vectors[0])}"]
         lines += [
             f"{key} {' '.join(map(str, row))}" for key, row in zip(keys, vectors, strict=True)
         ]
-        self.file = Wikipedia2VecFile(place / "vectors.txt")
+        self.file = Wikipedia2VecFile(path / "vectors.txt")
         self.file.path.write_text("\n".join([*lines, ""]), encoding="utf-8")
         pages = [*self.pages, "Nobody"]
         self.graph = graph_from_records([Text(p, TextKind.LABEL, p, "en") for p in pages])
@@ -73,10 +73,10 @@ class World:
         host = AutoModel.from_config(AutoConfig.for_model("bert", **config))
         theirs = {k.removeprefix("bert."): v for k, v in self.state.items() if "bert." in k}
         host.load_state_dict(theirs)
-        made = EBERT.from_host(host, self.graph)
-        found = self.file(self.graph)  # their models use the map of the other example
-        made.set_vectors(EntityVectors(found.vectors @ self.map, found.known))
-        return made.eval()
+        result = EBERT.from_host(host, self.graph)
+        outcome = self.file(self.graph)  # their models use the map of the other example
+        result.set_vectors(EntityVectors(outcome.vectors @ self.map, outcome.known))
+        return result.eval()
 
     def batch(
         self, linked: LinkedText, form: str, *, max_length: int | None = None
@@ -165,19 +165,19 @@ def test_maps(folder: Path, compared: Any) -> None:
 
 
 def test_the_map_of_shared_words(folder: Path, world: World, compared: Any) -> None:
-    told = read(folder, "wikipedia2vec")
+    data = read(folder, "wikipedia2vec")
     shared = world.file.words(whole_words(world.tokenizer).keys())
-    compared.equal("pairs", sorted([w, w] for w in shared), sorted(told["aligned_pairs"]))
+    compared.equal("pairs", sorted([w, w] for w in shared), sorted(data["aligned_pairs"]))
     words = hosts.word_table(world.encoder.host).weight.detach()
-    found = fit_to_words(world.file, words, world.tokenizer)
+    actual = fit_to_words(world.file, words, world.tokenizer)
     expected = load(folder, "alignment_outputs")["aligned.model"]
-    compared.close("aligned", found, expected, atol=ATOL, rtol=RTOL)
+    compared.close("aligned", actual, expected, atol=ATOL, rtol=RTOL)
     pages = world.file(world.graph)
     compared.equal("pages", int(pages.known.sum()), len(world.pages))
-    made = EBERT.for_graph(
+    result = EBERT.for_graph(
         world.encoder.host, world.graph, world.tokenizer, seed=0, vectors_from=world.file.path
     )
-    table = made.entity_vectors.weight[N_SPECIAL_ROWS:]
+    table = result.entity_vectors.weight[N_SPECIAL_ROWS:]
     compared.close("mapped", table, pages.vectors @ expected, atol=ATOL, rtol=RTOL)
 
 
@@ -256,12 +256,12 @@ def test_lama_states_and_answers(folder: Path, world: World, compared: Any) -> N
 
 def compare_answers(world: World, result: dict[str, Any], three: Tensor, compared: Any) -> None:
     """Best words, their shares, rank and share of the gold word, of each input and ensemble."""
-    found = dict(zip(FORMS, three, strict=True))
+    outcome = dict(zip(FORMS, three, strict=True))
     for rule in ("avg", "max"):
-        one, other = found["bert"], found["linear_replace"]
-        found[f"linear_ens_{rule}"] = original.ensemble(one, other, rule)
+        one, other = outcome["bert"], outcome["linear_replace"]
+        outcome[f"linear_ens_{rule}"] = original.ensemble(one, other, rule)
     gold = world.tokenizer.convert_tokens_to_ids(result["obj_label"])
-    for name, share in found.items():
+    for name, share in outcome.items():
         best = share.topk(len(result[f"top10:{name}"]))
         words = world.tokenizer.convert_ids_to_tokens(best.indices.tolist())
         compared.equal("best words", words, result[f"top10:{name}"])
@@ -273,14 +273,14 @@ def compare_answers(world: World, result: dict[str, Any], three: Tensor, compare
 
 
 # ---- relation classification ------------------------------------------------------------------
-def example_of(told: dict[str, Any], example: dict[str, Any], pages: list[str]) -> Any:
+def example_of(record: dict[str, Any], example: dict[str, Any], pages: list[str]) -> Any:
     """The text with its links, and the two mentions in the order of the list."""
     links, targets = [], []
     for name, start, end, score in example["ents"]:
         targets.append(Mention(start, end))
-        titles = sorted(told["wikidata_to_titles"].get(name, []))
+        titles = sorted(record["wikidata_to_titles"].get(name, []))
         page = next((title for title in titles if title in pages), None)
-        if page is not None and score > told["threshold"]:
+        if page is not None and score > record["threshold"]:
             links.append(link(start, end, page))
     links.sort(key=lambda one: one.mention.start)
     return LinkedText(example["text"], tuple(links)), targets
@@ -288,13 +288,13 @@ def example_of(told: dict[str, Any], example: dict[str, Any], pages: list[str]) 
 
 def relation_batches(folder: Path, world: World) -> Iterator[tuple[dict[str, Any], KnowledgeBatch]]:
     """Every case, and its examples cut and padded to the length."""
-    told = read(folder, "relation_classification")
-    width, pad = told["max_seq_length"], world.tokenizer.pad_token_id
-    for case in told["cases"]:
+    data = read(folder, "relation_classification")
+    width, pad = data["max_seq_length"], world.tokenizer.pad_token_id
+    for case in data["cases"]:
         marks = [p[0] for p in case["pattern"]] if isinstance(case["pattern"], list) else []
         parts = []
-        for example in told["examples"]:
-            linked, targets = example_of(told, example, world.pages)
+        for example in data["examples"]:
+            linked, targets = example_of(data, example, world.pages)
             linked, _ = mark_targets(linked, targets, marks)
             parts.append(world.batch(linked, case["ent_type"], max_length=width))
         yield case, KnowledgeBatch.stack(parts, word_pad_id=pad).pad_to(width, word_pad_id=pad)

@@ -32,12 +32,12 @@ def world(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> World:
 class Texts:
     """Their sentences with the spans that their table knows, and the gold spans."""
 
-    def __init__(self, told: dict[str, Any]) -> None:
-        self.words = told["sentences"]
+    def __init__(self, record: dict[str, Any]) -> None:
+        self.words = record["sentences"]
         self.starts = [
             [len(" ".join(words[:i])) + (i > 0) for i in range(len(words))] for words in self.words
         ]
-        table = told["candidate_table"]
+        table = record["candidate_table"]
         longest = max(len(key.split()) for key in table)
         self.proposed = [
             self._text(number, [
@@ -50,7 +50,7 @@ class Texts:
         ]  # fmt: skip
         self.gold = [
             self._text(number, [(a, b, [Candidate(name, 1.0, 1.0)]) for name, a, b in spans])
-            for number, spans in enumerate(told["gold_spans"])
+            for number, spans in enumerate(record["gold_spans"])
         ]
 
     def _text(self, number: int, spans: list[Any]) -> LinkedText:
@@ -107,10 +107,10 @@ def linker_of(world: World, case: dict[str, Any], n_rounds: int = 1) -> EBERTLin
 
 
 def test_inputs_scores_losses_and_gradients(folder: Path, world: World, compared: Any) -> None:
-    told, expected = read(folder, "entity_linking"), load(folder, "entity_linking_outputs")
-    grads, texts = load(folder, "grads"), Texts(told)
+    record, expected = read(folder, "entity_linking"), load(folder, "entity_linking_outputs")
+    grads, texts = load(folder, "grads"), Texts(record)
     mask = world.tokenizer.mask_token
-    for case in told["cases"]:
+    for case in record["cases"]:
         tag, samples = case["tag"], case["samples"]
         questions = questions_of(
             texts.proposed, lambda name: knows(world, name), mask, gold=texts.gold
@@ -161,38 +161,38 @@ def compare_gradients(
     ours = {**host, **transform, **nulls}
     stored = {k.removeprefix(f"{tag}."): v for k, v in grads.items() if k.startswith(f"{tag}.")}
     for name, theirs in stored.items():
-        found = ours[name].grad
-        assert found is not None, name
+        result = ours[name].grad
+        assert result is not None, name
         atol = max(1e-4 * float(theirs.abs().max()), 1e-8)  # of keys' biases it is rounding alone
-        compared.close("gradients", found, theirs, atol=atol)
+        compared.close("gradients", result, theirs, atol=atol)
 
 
 def test_decoding(folder: Path, world: World, compared: Any) -> None:
     """The original lists links in the order in which it accepts them, we in that of the text."""
-    told = read(folder, "entity_linking")
-    texts = Texts(told)
-    for case in told["cases"]:
+    data = read(folder, "entity_linking")
+    texts = Texts(data)
+    for case in data["cases"]:
         linker = linker_of(world, case)
         predictions = sorted(case["normalize_predictions"], key=lambda one: one["start"])
         every = linker.answers(texts.proposed)
-        before, found = 0, []
+        before, actual = 0, []
         for number, words in enumerate(texts.words):
             own = [a for a in every if a.question.text == number]
             for answer in without_overlap(own):
                 first, last = texts.places(number, answer.question.mention)
                 link = answer.link
-                found.append(
+                actual.append(
                     {"start": before + first, "end": before + last, "entity": link.entity,
                      "text": words[first : last + 1]}
                 )  # fmt: skip
                 share = next(c.score for c in link.candidates if c.entity == link.entity)
-                theirs = predictions[len(found) - 1]
+                theirs = predictions[len(actual) - 1]
                 compared.close("best", share, theirs["p_best"], atol=ATOL, rtol=RTOL)
                 compared.close("none", answer.shares[0], theirs["p_null"], atol=ATOL, rtol=RTOL)
             before += len(words)
         keys = ("start", "end", "entity", "text")
         wanted = [{k: one[k] for k in keys} for one in predictions]
-        compared.equal("without overlap", found, wanted)
+        compared.equal("without overlap", actual, wanted)
         for n_rounds, of_sentence in case["predict_sentence"].items():
             linker = linker_of(world, case, int(n_rounds))
             for number, theirs in enumerate(of_sentence):
@@ -209,45 +209,45 @@ def test_decoding(folder: Path, world: World, compared: Any) -> None:
 
 def test_the_estimate_of_training(folder: Path, world: World, compared: Any) -> None:
     """Precision, recall and F1 over questions, as the release prints them while it trains."""
-    told = read(folder, "entity_linking")
-    atol = 1e-9 + half_unit([case["eval_precision_recall_f1"] for case in told["cases"]])
-    for case in told["cases"]:
+    data = read(folder, "entity_linking")
+    atol = 1e-9 + half_unit([case["eval_precision_recall_f1"] for case in data["cases"]])
+    for case in data["cases"]:
         pairs = [
             (sample["correct_idx"], max(range(len(p)), key=p.__getitem__))
-            for sample, found in zip(case["samples"], case["predictions"], strict=True)
-            for p in ([share for _, share in found["probabilities"]],)
+            for sample, each in zip(case["samples"], case["predictions"], strict=True)
+            for p in ([share for _, share in each["probabilities"]],)
         ]
-        n_right = sum(gold == found > 0 for gold, found in pairs)
+        n_right = sum(gold == item > 0 for gold, item in pairs)
         n_found, n_gold = (sum(pair[side] > 0 for pair in pairs) for side in (1, 0))
         scores = scores_of(n_right, n_found, n_gold)
         compared.close("estimate", scores, case["eval_precision_recall_f1"], atol=atol)
 
 
 def test_aida(folder: Path, compared: Any) -> None:
-    told = read(folder, "aida")
-    lines = told["file_lines"]
-    for case in told["read"]:
-        if case["max_len"] < max(len(c["data"][0][1]) for c in told["read"]) * 4:
+    data = read(folder, "aida")
+    lines = data["file_lines"]
+    for case in data["read"]:
+        if case["max_len"] < max(len(c["data"][0][1]) for c in data["read"]) * 4:
             continue  # the release splits long documents and loses mentions; we do not
-        found = list(read_aida(lines, case["granularity"]))
+        actual = list(read_aida(lines, case["granularity"]))
         spans = [
             [[] if case["ignore_gold"] else [[s.entity, s.first, s.last] for s in text.spans]]
-            for text in found
+            for text in actual
         ]
         wanted = [[row[2]] for row in case["data"]]
-        compared.equal("words", [list(t.words) for t in found], [row[1] for row in case["data"]])
+        compared.equal("words", [list(t.words) for t in actual], [row[1] for row in case["data"]])
         compared.equal("spans", spans, wanted)
     every = list(read_aida(lines))
-    compared.equal("lines", span_lines(every), [x for x in told["extract_spans"] if x])
+    compared.equal("lines", span_lines(every), [x for x in data["extract_spans"] if x])
     gold, predicted = (
         [(*map(int, line.split("\t")[:2]), line.split("\t")[2]) for line in rows if line]
-        for rows in (told["extract_spans"], told["score"]["pred_lines"])
+        for rows in (data["extract_spans"], data["score"]["pred_lines"])
     )
-    atol = 1e-9 + half_unit(told["score"])
-    compared.close("micro", micro(gold, predicted), told["score"]["micro"], atol=atol)
-    compared.close("macro", macro(gold, predicted), told["score"]["macro"], atol=atol)
-    compared.close("micro", micro(gold, []), told["score"]["micro_empty_pred"], atol=atol)
-    compared.close("micro", micro([], predicted), told["score"]["micro_empty_gold"], atol=atol)
+    atol = 1e-9 + half_unit(data["score"])
+    compared.close("micro", micro(gold, predicted), data["score"]["micro"], atol=atol)
+    compared.close("macro", macro(gold, predicted), data["score"]["macro"], atol=atol)
+    compared.close("micro", micro(gold, []), data["score"]["micro_empty_pred"], atol=atol)
+    compared.close("micro", micro([], predicted), data["score"]["micro_empty_gold"], atol=atol)
 
 
 def test_batches_of_questions_pad_candidates(folder: Path, world: World) -> None:

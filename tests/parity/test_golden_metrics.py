@@ -39,8 +39,8 @@ P_R_F1 = ("precision", "recall", "f1")
 
 
 def read(root: Path, method: str, name: str = "metrics") -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((root / method / f"{name}.json").read_text())
-    return found
+    result: dict[str, Any] = json.loads((root / method / f"{name}.json").read_text())
+    return result
 
 
 def found(predicted: Any, gold: Any, kind: str, **more: Any) -> dict[str, Any]:

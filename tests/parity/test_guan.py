@@ -52,8 +52,8 @@ PARAMETERS = {"name": batches_of}
 
 @pytest.fixture(scope="module")
 def name(request: pytest.FixtureRequest) -> str:
-    found: str = request.param
-    return found
+    result: str = request.param
+    return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +68,8 @@ class Golden:
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.read("config")
-        return found
+        result: dict[str, Any] = self.read("config")
+        return result
 
     @cached_property
     def model(self) -> StoryWriter:
@@ -112,31 +112,31 @@ def golden(folder: Path) -> Golden:
 
 # ---- stories -------------------------------------------------------------------------------------
 def test_word_pieces(golden: Golden, compared: Any) -> None:
-    told = golden.read("preprocessing")
-    for check in told["bpe_checks"]:
+    data = golden.read("preprocessing")
+    for check in data["bpe_checks"]:
         compared.equal("guan pieces", golden.tokenizer.encode(check["text"]), check["ids"])
-    for sentence, ids in zip(told["triple_lines"], told["triple_ids"], strict=True):
+    for sentence, ids in zip(data["triple_lines"], data["triple_ids"], strict=True):
         compared.equal("guan triples", golden.tokenizer.encode(sentence), ids)
     for kind in KINDS:
-        for story, ids in zip(told[kind], told[f"{kind}_ids"], strict=True):
-            found = sentence_ids(golden.tokenizer, tuple(story))
-            compared.equal("guan sentences", found, ids)
+        for story, ids in zip(data[kind], data[f"{kind}_ids"], strict=True):
+            actual = sentence_ids(golden.tokenizer, tuple(story))
+            compared.equal("guan sentences", actual, ids)
 
 
 def test_fakes(golden: Golden, compared: Any) -> None:
     """Each fake is what our functions make with the choice that was drawn."""
-    told = golden.read("preprocessing")
+    data = golden.read("preprocessing")
     compared.equal("guan labels", {kind: i for i, kind in enumerate(KINDS)},
-                   told["label_ids"])  # fmt: skip
-    stories = [tuple(story) for story in told["roc"]]
+                   data["label_ids"])  # fmt: skip
+    stories = [tuple(story) for story in data["roc"]]
     for number, story in enumerate(stories):
-        made = tuple(told["roc_shuffle"][number])
-        compared.equal("guan shuffled", shuffled(story, [story.index(s) for s in made]), made)
-        made = tuple(told["roc_replace"][number])
+        result = tuple(data["roc_shuffle"][number])
+        compared.equal("guan shuffled", shuffled(story, [story.index(s) for s in result]), result)
+        result = tuple(data["roc_replace"][number])
         possible = {replaced(story, place, other) for place in places(story) for other in stories}
-        compared.equal("guan replaced", made in possible, True)
-        made = tuple(told["roc_repeat"][number])
-        compared.equal("guan repeated", made in {repeated(story, p) for p in places(story)}, True)
+        compared.equal("guan replaced", result in possible, True)
+        result = tuple(data["roc_repeat"][number])
+        compared.equal("guan repeated", result in {repeated(story, p) for p in places(story)}, True)
 
 
 def places(story: Story) -> range:
@@ -148,13 +148,13 @@ def test_batches(golden: Golden, name: str, compared: Any) -> None:
     expected = golden.batch(name)
     texts = [row[: int(n) - 1].tolist() for row, n in
              zip(expected.targets, expected.mask.sum(dim=1), strict=True)]  # fmt: skip
-    made = story_batch(texts, golden.config["pad_id"], expected.labels.tolist())
-    compared.equal("guan inputs", made.inputs.tolist(), expected.inputs.tolist())
-    compared.equal("guan targets", made.targets.tolist(), expected.targets.tolist())
-    compared.equal("guan mask", made.mask.tolist(), expected.mask.tolist())
-    told = golden.read("preprocessing")
-    whole = {tuple(story_ids(golden.tokenizer, tuple(s))) for k in KINDS for s in told[k]}
-    whole |= {tuple(ids) for ids in told["triple_ids"]}
+    result = story_batch(texts, golden.config["pad_id"], expected.labels.tolist())
+    compared.equal("guan inputs", result.inputs.tolist(), expected.inputs.tolist())
+    compared.equal("guan targets", result.targets.tolist(), expected.targets.tolist())
+    compared.equal("guan mask", result.mask.tolist(), expected.mask.tolist())
+    data = golden.read("preprocessing")
+    whole = {tuple(story_ids(golden.tokenizer, tuple(s))) for k in KINDS for s in data[k]}
+    whole |= {tuple(ids) for ids in data["triple_ids"]}
     assert all(tuple(text) in whole for text in texts)
 
 
@@ -162,27 +162,27 @@ def test_batches(golden: Golden, name: str, compared: Any) -> None:
 def test_states_and_scores(golden: Golden, name: str, compared: Any) -> None:
     outputs = golden.load("outputs")
     with torch.no_grad():
-        found = golden.model(golden.batch(name))
-    compared.close("guan states", found.states, outputs[f"{name}.hidden_state"], atol=ATOL)
-    for key, value, atol in (("logits", found.logits, ATOL_LOGITS),
-                             ("class_logits", found.class_logits, ATOL)):  # fmt: skip
+        actual = golden.model(golden.batch(name))
+    compared.close("guan states", actual.states, outputs[f"{name}.hidden_state"], atol=ATOL)
+    for key, value, atol in (("logits", actual.logits, ATOL_LOGITS),
+                             ("class_logits", actual.class_logits, ATOL)):  # fmt: skip
         if f"{name}.{key}" in outputs:
             compared.close(f"guan {key}", value, outputs[f"{name}.{key}"], atol=atol)
 
 
 def test_losses(golden: Golden, name: str, compared: Any) -> None:
-    told, batch = golden.read("losses")[name], golden.batch(name)
+    report, batch = golden.read("losses")[name], golden.batch(name)
     with torch.no_grad():
         output = golden.model(batch)
     losses = story_losses(output, batch, golden.config["class_weight"])
-    found = {
+    actual = {
         "lm_loss_all_rows": word_loss(output.logits, batch), "total": losses.total,
         "lm_loss_true_rows": losses.words, "class_loss_sum": losses.classes,
         "confusion_flat": confusion(output, batch).flatten(),
     }  # fmt: skip
-    for key, value in found.items():
-        if key in told:
-            compared.close(f"guan {key}", value, told[key], atol=ATOL)
+    for key, value in actual.items():
+        if key in report:
+            compared.close(f"guan {key}", value, report[key], atol=ATOL)
 
 
 @pytest.mark.parametrize("which", ["lm", "total"])
@@ -209,12 +209,12 @@ def test_gradients(golden: Golden, name: str, which: str, compared: Any) -> None
     for key, expected in converted(stored).items():
         compared.close("guan gradient", own[key], expected, atol=ATOL)
     if which == "total":
-        told = golden.read("losses")[name]
+        data = golden.read("losses")[name]
         norm = torch.stack([g.norm() for g in own.values()]).norm()
-        compared.close("guan norm", norm, told["global_norm_of_dense_gradients"], atol=ATOL)
+        compared.close("guan norm", norm, data["global_norm_of_dense_gradients"], atol=ATOL)
         own["host.transformer.wpe.weight"] = slices[0]  # each reading of a row counts, there
         norm = torch.stack([g.norm() for g in own.values()]).norm()
-        compared.close("guan clipping", norm, told["global_norm_used_for_clipping"], atol=ATOL)
+        compared.close("guan clipping", norm, data["global_norm_used_for_clipping"], atol=ATOL)
 
 
 def test_cache(golden: Golden, compared: Any) -> None:
@@ -224,13 +224,13 @@ def test_cache(golden: Golden, compared: Any) -> None:
         cache = golden.model.host(input_ids=ids, use_cache=True).past_key_values
     for number in range(expected.shape[1]):
         layer = cache.layers[number]
-        found = torch.stack([layer.keys, layer.values], dim=1)
-        compared.close("guan cache", found, expected[:, number], atol=ATOL)
+        actual = torch.stack([layer.keys, layer.values], dim=1)
+        compared.close("guan cache", actual, expected[:, number], atol=ATOL)
 
 
 def test_top_k(golden: Golden, compared: Any) -> None:
     logits = golden.load("inputs")["top_k.logits"]
     for key, expected in golden.load("outputs").items():
         if key.startswith("top_k.k"):
-            found = top_k(logits, int(key.removeprefix("top_k.k")))
-            compared.close("guan top-k", found, expected, atol=0)
+            actual = top_k(logits, int(key.removeprefix("top_k.k")))
+            compared.close("guan top-k", actual, expected, atol=0)

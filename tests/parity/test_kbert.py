@@ -256,8 +256,8 @@ def test_tagger(folder: Path, precision: str, compared: Any) -> None:
     gradients = gradients_of(model, keys.TAGGER)
     for name, value in expected.items():
         if name.startswith("ner.grad:"):
-            found = gradients[name.removeprefix("ner.grad:")]
-            compared.close(f"{precision} {name}", found, value, atol=atol)
+            actual = gradients[name.removeprefix("ner.grad:")]
+            compared.close(f"{precision} {name}", actual, value, atol=atol)
 
 
 def gradients_of(model: KnowledgeModel, head: Any) -> dict[str, Tensor]:

@@ -49,8 +49,8 @@ def variants_of(folder: Path) -> Iterator[str]:
 
 
 def samplings_of(folder: Path) -> Iterator[str]:
-    told = json.loads((folder / "losses.json").read_text("utf-8"))
-    yield from (name for name in told if name.startswith("importance_sampling"))
+    report = json.loads((folder / "losses.json").read_text("utf-8"))
+    yield from (name for name in report if name.startswith("importance_sampling"))
 
 
 PARAMETERS = {"variant": variants_of, "sampling": samplings_of}
@@ -58,14 +58,14 @@ PARAMETERS = {"variant": variants_of, "sampling": samplings_of}
 
 @pytest.fixture(scope="module")
 def variant(request: pytest.FixtureRequest) -> str:
-    found: str = request.param
-    return found
+    result: str = request.param
+    return result
 
 
 @pytest.fixture(scope="module")
 def sampling(request: pytest.FixtureRequest) -> str:
-    found: str = request.param
-    return found
+    result: str = request.param
+    return result
 
 
 def renamed(name: str) -> str:
@@ -88,8 +88,8 @@ class Golden:
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.read("config")
-        return found
+        result: dict[str, Any] = self.read("config")
+        return result
 
     @cached_property
     def edges(self) -> dict[int, list[tuple[int, int]]]:
@@ -154,7 +154,7 @@ def golden(folder: Path) -> Golden:
 
 def named(output: KGLMOutput, model: KGLM) -> dict[str, Tensor]:
     """Values under the names of the file."""
-    found = {
+    results = {
         key: getattr(output, key)
         for key in (
             "encoded", "candidate_ids", "new_entity_logits", "parent_log_probs",
@@ -162,16 +162,16 @@ def named(output: KGLMOutput, model: KGLM) -> dict[str, Tensor]:
             "beta_reg", "loss", "vocab_loss",
         )
     }  # fmt: skip
-    found["candidate_mask"] = output.candidate_mask.to(torch.uint8)
-    found |= {"logp": output.log_p, "penalized_logp": output.penalised_log_p,
+    results["candidate_mask"] = output.candidate_mask.to(torch.uint8)
+    results |= {"logp": output.log_p, "penalized_logp": output.penalised_log_p,
               "penalized_vocab_loss": output.penalised_vocab_loss}  # fmt: skip
     for layer, (h, c) in enumerate(model.states):
-        found |= {f"state.h{layer}": h, f"state.c{layer}": c}
+        results |= {f"state.h{layer}": h, f"state.c{layer}": c}
     if output.words is not None:
-        found |= {"copy_scores": output.words.copy_scores,
+        results |= {"copy_scores": output.words.copy_scores,
                   "generate_scores": output.words.generate_scores,
                   "vocab_log_probs": output.words.log_probs}  # fmt: skip
-    return found
+    return results
 
 
 @torch.no_grad()
@@ -179,31 +179,31 @@ def test_every_part(golden: Golden, variant: str, compared: Any) -> None:
     outputs = golden.load("outputs", variant)
     seen = set()
     for i, _, output, model in golden.run(variant):
-        found = named(output, model)
+        actual = named(output, model)
         for key, expected in outputs.items():
             if key.startswith(f"chunk{i}."):
                 name = key.removeprefix(f"chunk{i}.")
                 atol = ATOL_SUMS if "logp" in name else ATOL
-                compared.close(f"kglm {name}", found[name], expected, atol=atol)
+                compared.close(f"kglm {name}", actual[name], expected, atol=atol)
                 seen.add(key)
     assert seen == outputs.keys()
 
 
 @torch.no_grad()
 def test_losses_and_perplexities(golden: Golden, variant: str, compared: Any) -> None:
-    told = golden.read("losses")[variant]
+    data = golden.read("losses")[variant]
     every, about, plain = WordPerplexity(), WordPerplexity(), WordPerplexity()
     for i, chunk, output, model in golden.run(variant):
-        found = named(output, model)
-        for key, expected in told["per_chunk"][i].items():
-            compared.close(f"kglm {key}", found[key], expected,
+        actual = named(output, model)
+        for key, expected in data["per_chunk"][i].items():
+            compared.close(f"kglm {key}", actual[key], expected,
                            atol=ATOL_SUMS if "logp" in key else ATOL)  # fmt: skip
         if output.words is not None:
             every.add(output, chunk.mask)
             about.add(output, chunk.mask & (chunk.entity_ids > 0))
             plain.add(output, chunk.mask & (chunk.entity_ids == 0))
     if variant.startswith("kglm"):
-        metrics = told["metrics_over_all_chunks"]
+        metrics = data["metrics_over_all_chunks"]
         found_metrics = {"ppl": every.values[0], "upp": every.values[1],
                          "kg_ppl": about.values[0], "bg_ppl": plain.values[0]}  # fmt: skip
         for key, value in found_metrics.items():
@@ -226,13 +226,13 @@ def test_gradients(golden: Golden, variant: str, compared: Any) -> None:
 
 
 def test_recent_entities(golden: Golden, compared: Any) -> None:
-    told = golden.read("losses")
-    cases = [key for key in told if key.startswith("recent_entities_cutoff")]
+    data = golden.read("losses")
+    cases = [key for key in data if key.startswith("recent_entities_cutoff")]
     assert cases
     for key in cases:
         recent = RecentEntities(int(key.removeprefix("recent_entities_cutoff")))
-        recent.reset([True] * len(told[key][0]["entity_ids"]))
-        for chunk in told[key]:
+        recent.reset([True] * len(data[key][0]["entity_ids"]))
+        for chunk in data[key]:
             ids, mask = recent(torch.tensor(chunk["entity_ids"]))
             compared.equal("kglm candidates", ids.tolist(), chunk["candidate_ids"])
             compared.equal("kglm recent", mask.int().tolist(), chunk["candidate_mask"])
@@ -241,11 +241,11 @@ def test_recent_entities(golden: Golden, compared: Any) -> None:
 @torch.no_grad()
 def test_importance_sampling(golden: Golden, sampling: str, compared: Any) -> None:
     """The generative model on the stored draws, and the marginal perplexity."""
-    told = golden.read("losses")[sampling]
+    data = golden.read("losses")[sampling]
     ending = sampling.removeprefix("importance_sampling")
     draws, variant = golden.load("importance_samples", f"is{ending}"), f"kglm{ending}"
     log_p, penalised, proposed = [], [], []
-    for s, rows in enumerate(told["per_sample_per_chunk"]):
+    for s, rows in enumerate(data["per_sample_per_chunk"]):
         model, sums = golden.model(variant), torch.zeros(2)
         for i, (chunk, expected) in enumerate(zip(golden.chunks(variant), rows, strict=True)):
             output = model(drawn(golden, chunk, draws, f"s{s}.chunk{i}."))
@@ -257,10 +257,10 @@ def test_importance_sampling(golden: Golden, sampling: str, compared: Any) -> No
         penalised.append(float(sums[1]))
         proposed.append(sum(row["sample_logp"] for row in rows))
     n = sum(int(chunk.mask.sum()) for chunk in golden.chunks(variant))
-    compared.equal("kglm tokens", n, told["n_tokens"])
+    compared.equal("kglm tokens", n, data["n_tokens"])
     for key, values in (("ppl", log_p), ("upp", penalised)):
-        found = importance_perplexity(values, proposed, n)
-        compared.close(f"kglm marginal {key}", found, told["final"][key], atol=0, rtol=1e-3)
+        actual = importance_perplexity(values, proposed, n)
+        compared.close(f"kglm marginal {key}", actual, data["final"][key], atol=0, rtol=1e-3)
 
 
 def drawn(golden: Golden, chunk: Chunk, draws: dict[str, Tensor], prefix: str) -> Chunk:
@@ -282,11 +282,11 @@ def test_labels_of_documents(golden: Golden, mode: str, compared: Any) -> None:
             Mention(*one["span"], one["id"], tuple(one["parent_id"]), tuple(one["relation"]))
             for one in document["annotations"]
         ]
-        made = label(
+        result = label(
             document["tokens"], mentions, is_generative=mode == "generative",
             local_ids=world["alias_local_ids"],
         )  # fmt: skip
-        for key, value in vars(made).items():
+        for key, value in vars(result).items():
             if key in expected:
                 compared.equal(f"kglm {key}", value, expected[key])
         assert {"source", "mention_type", "shortlist"} <= expected.keys()

@@ -63,8 +63,8 @@ def ours(name: str) -> str:
     """Our parameter of the original's `name`."""
     if name.endswith("_embedding"):
         return f"encoder.host.embeddings.{TABLES[name.removesuffix('_embedding')]}.weight"
-    found = next(re.sub(theirs, our, name) for theirs, our in OURS if re.fullmatch(theirs, name))
-    stem, _, last = found.rpartition(".")
+    result = next(re.sub(theirs, our, name) for theirs, our in OURS if re.fullmatch(theirs, name))
+    stem, _, last = result.rpartition(".")
     return f"{stem}.{WHOLE.get(last, last)}"
 
 
@@ -79,20 +79,20 @@ def graph_of(folder: Path) -> KnowledgeGraph:
     return graph_from_records([Text(name, TextKind.LABEL, name, "en") for name in names])
 
 
-def vectors_file(folder: Path, place: Path) -> Wikipedia2VecFile:
+def vectors_file(folder: Path, path: Path) -> Wikipedia2VecFile:
     """The original's lines of numbers in the format that we read."""
     lines = read(folder, "concepts")["embedding_file_lines"]
     width = len(lines[0].split()) - 1
     text = [f"{len(lines)} {width}", *(ENTITY_PREFIX + line for line in lines), ""]
-    place.write_text("\n".join(text), encoding="utf-8")
-    return Wikipedia2VecFile(place)
+    path.write_text("\n".join(text), encoding="utf-8")
+    return Wikipedia2VecFile(path)
 
 
 def rows_of(folder: Path, graph: KnowledgeGraph) -> Tensor:
     """Our row of each of their numbers, `NONE` for the first."""
     names = read(folder, "concepts")["id2concept"][1:]
-    found = [graph.entities.find(name) for name in names]
-    return torch.tensor([NONE, *(i + N_SPECIAL_ROWS for i in found if i is not None)])
+    results = [graph.entities.find(name) for name in names]
+    return torch.tensor([NONE, *(i + N_SPECIAL_ROWS for i in results if i is not None)])
 
 
 @torch.no_grad()
@@ -153,11 +153,11 @@ def batch(folder: Path) -> KnowledgeBatch:
 
 def test_concept_vectors(folder: Path, tmp_path: Path, compared: Any) -> None:
     graph, table = graph_of(folder), load(folder, "state_dict")[TABLE]
-    found = vectors_file(folder, tmp_path / "vectors.txt")(graph)
+    actual = vectors_file(folder, tmp_path / "vectors.txt")(graph)
     rows = rows_of(folder, graph)[1:] - N_SPECIAL_ROWS
-    compared.close("vectors", found.vectors[rows], table[1:], atol=ATOL, rtol=RTOL)
-    made = new_model(folder).encoder.concept_vectors.weight
-    compared.close("padding", made[PAD_ROW], table[0], atol=ATOL)
+    compared.close("vectors", actual.vectors[rows], table[1:], atol=ATOL, rtol=RTOL)
+    result = new_model(folder).encoder.concept_vectors.weight
+    compared.close("padding", result[PAD_ROW], table[0], atol=ATOL)
 
 
 @torch.no_grad()
@@ -172,7 +172,7 @@ def test_the_two_layers(
     query = encoder.memory.projection(states)
     scores = torch.cat([encoder.memory.sentinel.expand_as(concepts[..., :1, :]), concepts], 2)
     joint, mask = encoder.with_concepts(states, ids), batch.visibility.mask
-    found = {
+    actual = {
         "bert_output": states,
         "memory_length": is_concept.sum(-1, keepdim=True),
         "memory_score_unmasked": (scores @ query[..., None])[..., 0],
@@ -181,7 +181,7 @@ def test_the_two_layers(
         "self_matching_attention": encoder.matching.attention(joint, mask),
         "self_matching_output": encoder.matching(joint, mask),
     }
-    for name, value in found.items():
+    for name, value in actual.items():
         compared.close(name, value, expected[name], atol=ATOL, rtol=RTOL)
 
 

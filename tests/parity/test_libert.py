@@ -163,43 +163,43 @@ def standard_batch(folder: Path) -> KnowledgeBatch:
 
 # ---- data -------------------------------------------------------------------------------------
 def test_constraints(folder: Path, tmp_path: Path, compared: Any) -> None:
-    told = read(folder, "constraints")
+    data = read(folder, "constraints")
     file = tmp_path / "constraints.txt"
-    file.write_text("\n".join([*told["lines"], ""]), encoding="utf-8")
+    file.write_text("\n".join([*data["lines"], ""]), encoding="utf-8")
     pairs = read_pairs(file)
-    compared.equal("loaded", [[*pair, True] for pair in pairs], told["loaded"])
+    compared.equal("loaded", [[*pair, True] for pair in pairs], data["loaded"])
     lexicon = Lexicon(pairs)
-    found = [[*lexicon[row], True] for row in range(len(lexicon))]
-    compared.equal("sorted", found, told["sorted_unique"])
-    cleaned = {term: original.clean_constraint(term) for term in told["clean_constraint"]}
-    compared.equal("cleaned", cleaned, told["clean_constraint"])
+    actual = [[*lexicon[row], True] for row in range(len(lexicon))]
+    compared.equal("sorted", actual, data["sorted_unique"])
+    cleaned = {term: original.clean_constraint(term) for term in data["clean_constraint"]}
+    compared.equal("cleaned", cleaned, data["clean_constraint"])
 
 
 def test_near_partners(folder: Path, compared: Any) -> None:
-    told = read(folder, "constraints")
-    lexicon = Lexicon((one, other) for one, other, _ in told["sorted_unique"])
-    order = [lexicon[row] for row in told["order_after_shuffle"]]
-    words = {word: np.array(vector) for word, vector in told["vectors"].items()}
-    found, size = [], told["negative_sampling_batch"]
+    data = read(folder, "constraints")
+    lexicon = Lexicon((one, other) for one, other, _ in data["sorted_unique"])
+    order = [lexicon[row] for row in data["order_after_shuffle"]]
+    words = {word: np.array(vector) for word, vector in data["vectors"].items()}
+    actual, size = [], data["negative_sampling_batch"]
     for start in range(0, len(order), size):
         pairs = order[start : start + size]
         vectors = of_terms(terms_of(pairs), words)
-        found += with_neighbours(pairs, lexicon, vectors @ vectors.T)
-    compared.equal("examples", [list(example) for example in found], told["all_examples"])
+        actual += with_neighbours(pairs, lexicon, vectors @ vectors.T)
+    compared.equal("examples", [list(example) for example in actual], data["all_examples"])
 
 
 def test_features(folder: Path, compared: Any) -> None:
-    told, tokenizer = read(folder, "constraints"), word_pieces(folder)
-    classes = {label: i for i, label in enumerate(told["features"]["label_list"])}
+    record, tokenizer = read(folder, "constraints"), word_pieces(folder)
+    classes = {label: i for i, label in enumerate(record["features"]["label_list"])}
     assert classes == {True: RELATED, False: UNRELATED}
-    length = told["features"]["max_seq_length"]
-    cases = [(length, row) for row in told["features"]["rows"]]
-    cases += [(row["max_seq_length"], row) for row in told["truncated"]]
+    length = record["features"]["max_seq_length"]
+    cases = [(length, row) for row in record["features"]["rows"]]
+    cases += [(row["max_seq_length"], row) for row in record["truncated"]]
     for n_pieces, row in cases:
         options = LexicalOptions(n_pieces=n_pieces)
         world = PreparationContext(graph_from_records([]), tokenizer, np.zeros(3))
-        made = LexicalPreparation.of(options, world)
-        batch = made.read([(row["ent_a"], row["ent_b"], row["label"])]).pad_to(n_pieces)
+        result = LexicalPreparation.of(options, world)
+        batch = result.read([(row["ent_a"], row["ent_b"], row["label"])]).pad_to(n_pieces)
         compared.equal("input_ids", batch.node_ids[0].tolist(), row["input_ids"])
         compared.equal("input_mask", batch.node_mask[0].int().tolist(), row["input_mask"])
         compared.equal("segment_ids", batch.segment_ids[0].tolist(), row["segment_ids"])
@@ -232,9 +232,9 @@ def test_lexical_task(folder: Path, model: KnowledgeForPreTraining, compared: An
     loss = output.losses["lexical"]
     compared.close("lexical loss", loss[None], expected["lexical.loss"], atol=0, rtol=RTOL)
     one = model(batch.take(slice(1))).losses["lexical"]
-    told = read(folder, "loss_info")["single_row_lexical_batch"]
-    compared.close("of one row", one, told["loss"], atol=0, rtol=RTOL)
-    compared.close("each of one row", one[None], told["per_example_loss"], atol=0, rtol=RTOL)
+    data = read(folder, "loss_info")["single_row_lexical_batch"]
+    compared.close("of one row", one, data["loss"], atol=0, rtol=RTOL)
+    compared.close("each of one row", one[None], data["per_example_loss"], atol=0, rtol=RTOL)
 
 
 def layers_of(expected: dict[str, Tensor], task: str) -> list[tuple[str, int]]:
@@ -287,18 +287,18 @@ def test_gradients_and_what_has_none(folder: Path, compared: Any) -> None:
     stored, info = load(folder, "grads"), read(folder, "loss_info")
     compared.equal("variables", sorted(load(folder, "state_dict")), sorted(info["variables"]))
     for task in ("lexical", "standard"):
-        made = new_model(folder)
+        result = new_model(folder)
         batch = lexical_batch(folder) if task == "lexical" else standard_batch(folder)
-        losses = made(batch).losses
+        losses = result(batch).losses
         loss = losses["lexical"] if task == "lexical" else standard_loss(folder, losses)
         loss.backward()
-        found = dict(made.named_parameters())
+        actual = dict(result.named_parameters())
         for name, theirs in stored.items():
             of, _, variable = name.partition(".")
             if of == task:
-                gradient = found[ours(variable)].grad
+                gradient = actual[ours(variable)].grad
                 assert gradient is not None, name
                 atol = 1e-4 * float(theirs.abs().max())
                 compared.close("gradients", turned(variable, gradient), theirs, atol=atol)
-        silent = [v for v in info["variables"] if found[ours(v)].grad is None]
+        silent = [v for v in info["variables"] if actual[ours(v)].grad is None]
         compared.equal("without gradient", silent, info["no_gradient"][task])

@@ -63,8 +63,8 @@ RENAMED = (
 
 
 def variants_of(folder: Path) -> Iterator[str]:
-    told = json.loads((folder / "batches.json").read_text("utf-8"))
-    yield from told["variants"]
+    record = json.loads((folder / "batches.json").read_text("utf-8"))
+    yield from record["variants"]
 
 
 PARAMETERS = {"variant": variants_of}
@@ -72,8 +72,8 @@ PARAMETERS = {"variant": variants_of}
 
 @pytest.fixture(scope="module")
 def variant(request: pytest.FixtureRequest) -> str:
-    found: str = request.param
-    return found
+    result: str = request.param
+    return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,16 +90,16 @@ class Golden:
 
     @cached_property
     def told(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.read("batches")
-        return found
+        result: dict[str, Any] = self.read("batches")
+        return result
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.read("config")
-        return found
+        outcome: dict[str, Any] = self.read("config")
+        return outcome
 
     def articles(self, variant: str) -> list[list[Article]]:
-        made = [
+        results = [
             Article(
                 tuple(example["sentence"]),
                 tuple(Fact(r, o, tuple(names)) for r, o, names in example["relations"]),
@@ -108,15 +108,15 @@ class Golden:
             for example in self.told["examples"]
         ]
         if not self.told["variants"][variant]["use_anchor"]:
-            made = [article.without_anchors() for article in made]
-        return list(batches(made, self.config["batch_size"]))
+            results = [article.without_anchors() for article in results]
+        return list(batches(results, self.config["batch_size"]))
 
     def segments(self, variant: str, *, with_unknown: bool) -> list[list[Segment]]:
-        told = self.told["variants"][variant]
-        vocabulary = Vocabulary(tuple(told["vocab"]))
+        record = self.told["variants"][variant]
+        vocabulary = Vocabulary(tuple(record["vocab"]))
         rows = None
-        if "alias_list" in told:
-            rows = {name: i for i, name in enumerate(told["alias_list"])}
+        if "alias_list" in record:
+            rows = {name: i for i, name in enumerate(record["alias_list"])}
         unknowns = Unknowns(by_word=self.told["unk_log_probs"]) if with_unknown else None
         return [
             list(segments(batch, vocabulary, self.config["bptt_size"],
@@ -153,14 +153,14 @@ class Golden:
             return LSTMReader(
                 n_words, config["embed_size"], config["hidden_size"], config["num_layers"]
             )
-        told = config["transformer"]
+        entry = config["transformer"]
         return TransformerXLReader(
             n_words,
             TransformerXLConfig(
                 input_width=config["embed_size"], width=config["hidden_size"],
-                n_heads=told["num_heads"], head_width=told["head_dim"],
-                inner_width=told["ffn_inner_dim"], n_layers=config["num_layers"],
-                n_memory=told["memory_size"], is_pre_norm=told["pre_lnorm"], lags=True,
+                n_heads=entry["num_heads"], head_width=entry["head_dim"],
+                inner_width=entry["ffn_inner_dim"], n_layers=config["num_layers"],
+                n_memory=entry["memory_size"], is_pre_norm=entry["pre_lnorm"], lags=True,
             ),
         )  # fmt: skip
 
@@ -168,18 +168,18 @@ class Golden:
         self, variant: str, *, with_unknown: bool = False
     ) -> Iterator[tuple[str, Segment, LRLMOutput, Any]]:
         """Every segment with its output, the name of its numbers, and what is told of it."""
-        model, told = self.model(variant), self.told["variants"][variant]["batches"]
+        model, report = self.model(variant), self.told["variants"][variant]["batches"]
         for b, parts in enumerate(self.segments(variant, with_unknown=with_unknown)):
             memory = None
             for s, segment in enumerate(parts):
                 output = model(segment, memory)
                 memory = output.memory
-                yield f"b{b}.s{s}", segment, output, told[b]["segments"][s]
+                yield f"b{b}.s{s}", segment, output, report[b]["segments"][s]
 
 
 def renamed(state: dict[str, Tensor]) -> dict[str, Tensor]:
     """Values under our names; the special relations become one table."""
-    made, special = {}, {}
+    result, special = {}, {}
     for name, value in state.items():
         if name.startswith("special_rel_vecs."):
             special[int(name.rpartition(".")[2])] = value
@@ -188,10 +188,10 @@ def renamed(state: dict[str, Tensor]) -> dict[str, Tensor]:
             continue
         for old, new in RENAMED:
             name = re.sub(old, new, name)
-        made[name] = value
+        result[name] = value
     if special:
-        made["facts.special"] = torch.stack([special[i] for i in sorted(special)])
-    return made
+        result["facts.special"] = torch.stack([special[i] for i in sorted(special)])
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -201,11 +201,11 @@ def golden(folder: Path) -> Golden:
 
 # ---- data ----------------------------------------------------------------------------------------
 def test_segments(golden: Golden, variant: str, compared: Any) -> None:
-    inputs, told = golden.load("inputs", variant), golden.told["variants"][variant]
-    made = golden.segments(variant, with_unknown=True)
-    compared.equal("lrlm batches", len(made), len(told["batches"]))
-    for b, parts in enumerate(made):
-        compared.equal("lrlm segments", len(parts), len(told["batches"][b]["segments"]))
+    inputs, record = golden.load("inputs", variant), golden.told["variants"][variant]
+    result = golden.segments(variant, with_unknown=True)
+    compared.equal("lrlm batches", len(result), len(record["batches"]))
+    for b, parts in enumerate(result):
+        compared.equal("lrlm segments", len(parts), len(record["batches"][b]["segments"]))
         for s, segment in enumerate(parts):
             for key, value in (("sequence", segment.ids), ("target", segment.targets),
                                ("lengths", segment.lengths)):  # fmt: skip
@@ -213,7 +213,7 @@ def test_segments(golden: Golden, variant: str, compared: Any) -> None:
                 compared.equal(f"lrlm {key}", value.tolist(), expected.tolist())
             compared.close("lrlm unknown", segment.unknown, inputs[f"b{b}.s{s}.unk_probs"],
                            atol=1e-6)  # fmt: skip
-            expected = told["batches"][b]["segments"][s]
+            expected = record["batches"][b]["segments"][s]
             compared.equal("lrlm tokens", segment.n_targets, expected["ntokens"])
             compared.equal("lrlm spans", spans_of(segment),
                            [sorted(row) for row in expected["spans"]])  # fmt: skip
@@ -221,20 +221,20 @@ def test_segments(golden: Golden, variant: str, compared: Any) -> None:
 
 def spans_of(segment: Segment) -> list[list[list[int]]]:
     """Spans as told: start, end, relation, fact, alias."""
-    made: list[list[list[int]]] = [[] for _ in segment.ids]
+    results: list[list[list[int]]] = [[] for _ in segment.ids]
     for b, end, k in segment.span_mask.nonzero().tolist():
         fact = int(segment.span_facts[b, end, k])
-        made[b].append([
+        results[b].append([
             int(segment.span_starts[b, end, k]), end, int(segment.relations[b, fact]), fact,
             int(segment.span_aliases[b, end, k]),
         ])  # fmt: skip
-    return [sorted(row) for row in made]
+    return [sorted(row) for row in results]
 
 
 def test_vocabulary(golden: Golden, variant: str, compared: Any) -> None:
-    told = golden.told["variants"][variant]["vocab"]
-    made = Vocabulary.count([a for batch in golden.articles(variant) for a in batch], len(told))
-    compared.equal("lrlm vocabulary", list(made.words), told)
+    report = golden.told["variants"][variant]["vocab"]
+    result = Vocabulary.count([a for batch in golden.articles(variant) for a in batch], len(report))
+    compared.equal("lrlm vocabulary", list(result.words), report)
 
 
 # ---- network -------------------------------------------------------------------------------------
@@ -247,14 +247,14 @@ def test_every_part(golden: Golden, variant: str, compared: Any) -> None:
         expected = outputs[f"b{b}.fact_embeds"]
         compared.close("lrlm facts", facts * mask, expected * mask, atol=ATOL)
     for name, segment, output, _ in golden.run(variant):
-        found = {
+        actual = {
             "rnn_states": output.states, "selector_log_probs": output.selector,
             "word_log_probs": output.words, "word_target_log_probs": output.targets,
             "rel_log_probs": output.relations, "log_marginal_per_position": output.marginal,
             "word_path_log_probs": output.word_path,
             "batch_loss": output.row_losses(segment.lengths, as_released=True),
         }  # fmt: skip
-        for key, value in found.items():
+        for key, value in actual.items():
             compared.close(f"lrlm {key}", value, outputs[f"{name}.{key}"], atol=ATOL)
     for name, segment, output, _ in golden.run(variant, with_unknown=True):
         rows = output.row_losses(segment.lengths, as_released=True)
@@ -264,10 +264,10 @@ def test_every_part(golden: Golden, variant: str, compared: Any) -> None:
 
 @torch.no_grad()
 def test_losses_and_paths_of_spans(golden: Golden, variant: str, compared: Any) -> None:
-    for _, segment, output, told in golden.run(variant):
+    for _, segment, output, record in golden.run(variant):
         loss = segment_loss(output, segment, as_released=True)
-        compared.close("lrlm loss", loss, told["loss"], atol=ATOL)
-        for b, rows in enumerate(told["span_log_probs (relation path, word path)"]):
+        compared.close("lrlm loss", loss, record["loss"], atol=ATOL)
+        for b, rows in enumerate(record["span_log_probs (relation path, word path)"]):
             told_spans = sorted(row[0] for row in rows)
             compared.equal("lrlm told spans", told_spans, spans_of(segment)[b])
             for (start, end, _, fact, alias), (by_relation, by_words) in rows:
@@ -280,10 +280,10 @@ def test_losses_and_paths_of_spans(golden: Golden, variant: str, compared: Any) 
 
 
 def test_the_marginal_is_the_sum_over_all_cuts(golden: Golden, variant: str, compared: Any) -> None:
-    for _, segment, output, told in golden.run(variant):
+    for _, segment, output, record in golden.run(variant):
         shares = span_posteriors(output, segment)
         losses = output.row_losses(segment.lengths).detach()
-        for b, brute in enumerate(told["brute_force_over_segmentations (not from the original)"]):
+        for b, brute in enumerate(record["brute_force_over_segmentations (not from the original)"]):
             if brute is None:
                 assert int(segment.lengths[b]) == 0
                 continue
@@ -306,17 +306,17 @@ def test_gradients(golden: Golden, variant: str, compared: Any) -> None:
             output = model(segment, memory)
             memory = output.memory
         segment_loss(output, segment, as_released=True).backward()
-        told = {key.removeprefix(f"{prefix}."): value for key, value in stored.items()
+        report = {key.removeprefix(f"{prefix}."): value for key, value in stored.items()
                 if key.startswith(f"{prefix}.")}  # fmt: skip
         own = dict(model.named_parameters())
         special = own["facts.special"].grad
-        for name, expected in told.items():
+        for name, expected in report.items():
             if name.startswith("special_rel_vecs."):
                 assert special is not None
-                found = special[int(name.rpartition(".")[2])]
+                actual = special[int(name.rpartition(".")[2])]
             else:
                 (ours,) = renamed({name: expected})
                 gradient = own[ours].grad
                 assert gradient is not None, name
-                found = gradient
-            compared.close("lrlm gradient", found, expected, atol=ATOL)
+                actual = gradient
+            compared.close("lrlm gradient", actual, expected, atol=ATOL)

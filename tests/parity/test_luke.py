@@ -323,24 +323,25 @@ def targeted(
 MASK_OF_THEIRS, SECOND_OF_THEIRS = VOCABULARY["[MASK]"], VOCABULARY["[MASK2]"]
 
 
-@pytest.mark.parametrize("kind", [SINGLE, MULTI])
 @pytest.mark.parametrize(
     ("theirs_of", "n_targets"),
     [(LukeForEntityClassification, 1), (LukeForEntityPairClassification, 2)],
 )
-def test_typing_and_pairs(drawn: Drawn, theirs_of: type[Any], n_targets: int, kind: str) -> None:
+def test_typing_and_pairs(drawn: Drawn, theirs_of: type[Any], n_targets: int) -> None:
+    """One model of theirs is compared under labels of one class, and under several at once."""
     drawn, inputs, batch = targeted(drawn, n_targets, seconds=True)
-    theirs = drawn.reference(theirs_of)
-    model = drawn.ours(theirs, problem_type=kind)
-    torch.manual_seed(drawn.seed)
-    n_texts = len(batch)
-    labels = torch.randint(N_CLASSES, (n_texts,))
-    if kind == MULTI:
-        labels = torch.randint(2, (n_texts, N_CLASSES))
-    expected, output = theirs(**inputs, labels=labels), model(batch.replace(labels=labels))
-    close(output.class_logits, expected.logits)
-    close(output.losses["class"], expected.loss)
-    compare_gradients(drawn, theirs, expected.loss, model, output.losses["class"])
+    theirs, n_texts = drawn.reference(theirs_of), len(batch)
+    for kind in (SINGLE, MULTI):
+        model = drawn.ours(theirs, problem_type=kind)
+        theirs.zero_grad()
+        torch.manual_seed(drawn.seed)
+        labels = torch.randint(N_CLASSES, (n_texts,))
+        if kind == MULTI:
+            labels = torch.randint(2, (n_texts, N_CLASSES))
+        expected, output = theirs(**inputs, labels=labels), model(batch.replace(labels=labels))
+        close(output.class_logits, expected.logits)
+        close(output.losses["class"], expected.loss)
+        compare_gradients(drawn, theirs, expected.loss, model, output.losses["class"])
 
 
 def test_spans(drawn: Drawn) -> None:
@@ -430,8 +431,8 @@ def test_without_entities_it_is_the_host() -> None:
     assert set(model.host.load_state_dict(host.state_dict()).missing_keys) == set()
     texts = [Text(text.words, [], []) for text in drawn.texts]
     inputs, batch = inputs_of(texts), batch_of(texts, drawn.rows)
-    expected, found = host(**inputs).last_hidden_state, model(batch).node_states
-    close(found[batch.node_mask], expected[batch.node_mask])
+    expected, actual = host(**inputs).last_hidden_state, model(batch).node_states
+    close(actual[batch.node_mask], expected[batch.node_mask])
 
 
 def test_a_masked_row_of_ours_is_the_original_s() -> None:

@@ -357,22 +357,22 @@ def test_pieces_whose_only_mentions_are_empty(tmp_path: Path) -> None:
 def test_the_replacement_character_parts_words(tmp_path: Path) -> None:
     """U+FFFD becomes a blank, as control characters do."""
     copy(tmp_path, "sensebert")
-    told = read(tmp_path / "sensebert", "tokenizer")
-    known = next(case for case in told["cases"] if len(case["tokens"]) > 1)
+    data = read(tmp_path / "sensebert", "tokenizer")
+    known = next(case for case in data["cases"] if len(case["tokens"]) > 1)
     (_, first), (second, _) = known["spans"][:2]
     assert known["text"][first:second] == " "
     text = known["text"][:first] + "\N{REPLACEMENT CHARACTER}" + known["text"][second:]
-    told["cases"].append(known | {"text": text})
-    write(told, tmp_path / "sensebert", "tokenizer")
+    data["cases"].append(known | {"text": text})
+    write(data, tmp_path / "sensebert", "tokenizer")
     passes(tmp_path, ["test_sensebert.py"], only="word_pieces")
 
 
 @pytest.mark.slow
 def test_links_in_order_of_acceptance(tmp_path: Path) -> None:
     copy(tmp_path, "ebert")
-    told = read(tmp_path / "ebert", "entity_linking")
+    data = read(tmp_path / "ebert", "entity_linking")
     n_changed = 0
-    for case in told["cases"]:
+    for case in data["cases"]:
         case["normalize_predictions"].reverse()
         for sentences in case["predict_sentence"].values():
             for spans in sentences:
@@ -380,7 +380,7 @@ def test_links_in_order_of_acceptance(tmp_path: Path) -> None:
                     spans.reverse()
                     n_changed += 1
     assert n_changed
-    write(told, tmp_path / "ebert", "entity_linking")
+    write(data, tmp_path / "ebert", "entity_linking")
     passes(tmp_path, ["test_ebert_linking.py"], only="decoding")
 
 
@@ -389,9 +389,9 @@ def test_links_in_order_of_acceptance(tmp_path: Path) -> None:
 def test_texts_longer_than_the_maximum(tmp_path: Path, length: int) -> None:
     """Entities are inserted first; then a text is cut to the maximum, [SEP] its last piece."""
     copy(tmp_path, "ebert")
-    told = read(tmp_path / "ebert", "relation_classification")
+    data = read(tmp_path / "ebert", "relation_classification")
     n_cut = 0
-    for case in told["cases"]:
+    for case in data["cases"]:
         for i, (tokens, mask) in enumerate(zip(case["tokens"], case["input_mask"], strict=True)):
             if sum(mask) > length:
                 case["tokens"][i] = [*tokens[: length - 1], "[SEP]"]
@@ -399,7 +399,7 @@ def test_texts_longer_than_the_maximum(tmp_path: Path, length: int) -> None:
             case["tokens"][i] = case["tokens"][i][:length]
             case["input_mask"][i] = mask[:length]
     assert n_cut
-    write(told | {"max_seq_length": length}, tmp_path / "ebert", "relation_classification")
+    write(data | {"max_seq_length": length}, tmp_path / "ebert", "relation_classification")
     passes(tmp_path, ["test_ebert.py"], only="relation_inputs")
 
 
@@ -431,7 +431,7 @@ def test_a_real_graph_of_another_name(tmp_path: Path, data_root: Path) -> None:
     triples = [triple for part in parts.values() for triple in part]
     entities = [*dict.fromkeys(end for head, _, tail in triples for end in (head, tail))]
     relations = [*dict.fromkeys(relation for _, relation, _ in triples)]
-    told = {
+    report = {
         "dataset": "WN18RR_v1_ind", "checkpoint": "ultra_4g", "entity_order": entities,
         "relation_order": relations,
     }  # fmt: skip
@@ -446,7 +446,7 @@ def test_a_real_graph_of_another_name(tmp_path: Path, data_root: Path) -> None:
     sizes = {"n_entities": len(ids), "n_relations": len(numbers)}
     scorer = UltraScorer(model, rows["train"], **sizes)
     queries = torch.tensor(rows["test"][:4])
-    made = {"queries_h_t_r": queries[:, [0, 2, 1]]}
+    result = {"queries_h_t_r": queries[:, [0, 2, 1]]}
     for side, answer in (("tail", 2), ("head", 0)):
         scores = scorer.scores(side, queries)  # type: ignore[arg-type]
         ranks = []
@@ -458,10 +458,12 @@ def test_a_real_graph_of_another_name(tmp_path: Path, data_root: Path) -> None:
             kept = torch.ones(len(score), dtype=torch.bool)
             kept[others] = False
             ranks.append(1 + int((score[kept] >= score[row[answer]]).sum()))
-        made[f"kernel.{side}.scores"] = scores
-        made |= {f"kernel.{side}.rank_{end}": torch.tensor(ranks) for end in ("lowest", "highest")}
+        result[f"kernel.{side}.scores"] = scores
+        result |= {
+            f"kernel.{side}.rank_{end}": torch.tensor(ranks) for end in ("lowest", "highest")
+        }
     vectors = model.relation_model(scorer.between, queries[:1, 1])[0]
-    made["kernel.first_relation_representations"] = vectors
-    store(made, tmp_path / "ultra", "real_WN18RR_v1")
-    write(told, tmp_path / "ultra", "real_WN18RR_v1")
+    result["kernel.first_relation_representations"] = vectors
+    store(result, tmp_path / "ultra", "real_WN18RR_v1")
+    write(report, tmp_path / "ultra", "real_WN18RR_v1")
     passes(tmp_path, ["test_ultra_released.py"], only="test_released_weights")

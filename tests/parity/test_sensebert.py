@@ -61,12 +61,12 @@ def word_pieces(folder: Path) -> PreTrainedTokenizerFast:
     inner.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=ends
     )
-    made = PreTrainedTokenizerFast(
+    result = PreTrainedTokenizerFast(
         tokenizer_object=inner, unk_token="[UNK]", pad_token="[PAD]", cls_token="[CLS]",
         sep_token="[SEP]", mask_token="[MASK]",
     )  # fmt: skip
-    made.split_special_tokens = True  # "[MASK]" in a text is text
-    return made
+    result.split_special_tokens = True  # "[MASK]" in a text is text
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -88,9 +88,9 @@ def test_word_pieces_and_their_places(
 
 
 def test_batches(folder: Path, tokenizer: PreTrainedTokenizerFast, compared: Any) -> None:
-    told = read(folder, "tokenizer")
-    known = told["cases"][0]["text"]
-    cases = (told["batch"]["texts"], told["batch"]), ([known], told["single_string"])
+    data = read(folder, "tokenizer")
+    known = data["cases"][0]["text"]
+    cases = (data["batch"]["texts"], data["batch"]), ([known], data["single_string"])
     for texts, wanted in cases:
         rows = [words.ids.tolist() for words in encode_words(texts, tokenizer, max_words=64)]
         batch = text_batch(rows, pad_id=int(tokenizer.pad_token_id))
@@ -98,16 +98,16 @@ def test_batches(folder: Path, tokenizer: PreTrainedTokenizerFast, compared: Any
         compared.equal("batch mask", batch.node_mask.int().tolist(), wanted["input_mask"])
     (words,) = encode_words([known], tokenizer, max_words=64)
     tokens = tokenizer.convert_ids_to_tokens(words.ids[1:-1].tolist())
-    compared.equal("known words", tokens, told["without_unk_wrapping"]["known_text_tokens"])
+    compared.equal("known words", tokens, data["without_unk_wrapping"]["known_text_tokens"])
 
 
 # ---- allowed senses ---------------------------------------------------------------------------
 def graph_of(folder: Path) -> tuple[KnowledgeGraph, dict[str, list[str]]]:
     """An entity for every sense of a lemma, which is its name; and all entities of each lemma."""
-    told, records, names = read(folder, "tokenizer"), [], {}
-    entries = [json.loads(line) for line in told["lemma_file"]]
+    record, records, names = read(folder, "tokenizer"), [], {}
+    entries = [json.loads(line) for line in record["lemma_file"]]
     loaded = {e["lemma"]: e["supersense"] for e in entries if e["supersense"]}
-    assert loaded == told["loaded"]["supersenses"]
+    assert loaded == record["loaded"]["supersenses"]
     for lemma, senses in loaded.items():
         names[lemma] = [f"{lemma}.{sense}" for sense in senses]
         for name, sense in zip(names[lemma], senses, strict=True):
@@ -124,16 +124,16 @@ def linked(word: str, names: Mapping[str, list[str]]) -> LinkedText:
 
 
 def test_allowed_senses(folder: Path, tokenizer: PreTrainedTokenizerFast, compared: Any) -> None:
-    told, (graph, names) = read(folder, "tokenizer"), graph_of(folder)
+    record, (graph, names) = read(folder, "tokenizer"), graph_of(folder)
     view, config = SensesView.of(graph, tokenizer), BuilderConfig(**WORDS_ONLY)
     order = list(view.names)
     compared.equal("sense names", order, lines(folder, "supersense_vocab"))
-    for word, ones in zip(told["allowed_query"], told["allowed_mask_ones"], strict=True):
+    for word, ones in zip(record["allowed_query"], record["allowed_mask_ones"], strict=True):
         text = linked(word, names)
         drawn = build(text, tokenizer, graph, generator=generator(0, "parity"), config=config)
-        found = view(drawn).extra_ids
-        assert found is not None
-        ids = sorted({i for i in found[SENSES].flatten().tolist() if i != NONE})
+        actual = view(drawn).extra_ids
+        assert actual is not None
+        ids = sorted({i for i in actual[SENSES].flatten().tolist() if i != NONE})
         compared.equal("allowed", ids, ones)
 
 
@@ -170,11 +170,11 @@ def model(folder: Path) -> KnowledgeForPreTraining:
 
 def slots(rows: Tensor, empty: int) -> Tensor:
     """The ones of `rows [node sense]` as `[node slot]`."""
-    found = torch.full((len(rows), max(1, int(rows.sum(1).max()))), empty)
+    result = torch.full((len(rows), max(1, int(rows.sum(1).max()))), empty)
     for i, row in enumerate(rows):
         ones = row.nonzero()[:, 0]
-        found[i, : len(ones)] = ones
-    return found
+        result[i, : len(ones)] = ones
+    return result
 
 
 def test_inputs(folder: Path, model: KnowledgeForPreTraining, compared: Any) -> None:
@@ -209,10 +209,10 @@ def test_scores_losses_and_gradients(
     together, each = allowed_losses(scores.flatten(0, 1), allowed)
     counted = (allowed != IGNORE).any(1)
     compared.equal("allowed", counted.int().tolist(), given["allowed_positions"].flatten().tolist())
-    for name, found in (("allowed", together), ("regularisation", each)):
-        value = found.detach().view(labels.shape)
+    for name, item in (("allowed", together), ("regularisation", each)):
+        value = item.detach().view(labels.shape)
         compared.close(name, value, expected[f"per_position.{name}"], atol=ATOL, rtol=RTOL)
-        mean = found[counted].mean().detach()
+        mean = item[counted].mean().detach()
         compared.close(f"mean {name}", mean, expected[f"loss.{name}_mean"], atol=0, rtol=RTOL)
     output = type("States", (), {"node_states": hidden})()
     batch = type("Labels", (), {"extra_labels": {SENSES: allowed.view(*labels.shape, -1)}})()
@@ -224,9 +224,9 @@ def test_scores_losses_and_gradients(
     total = (loss + of_words).detach()
     compared.close("total", total, expected["loss.total"], atol=0, rtol=RTOL)
     loss.backward()
-    found = {"hidden": hidden.grad, "S_from_sense_loss": vectors.grad}
-    found["sense_bias"] = senses.head.bias.grad
+    item = {"hidden": hidden.grad, "S_from_sense_loss": vectors.grad}
+    item["sense_bias"] = senses.head.bias.grad
     for name, theirs in grads.items():
-        gradient = found[name]
+        gradient = item[name]
         assert gradient is not None
         compared.close("gradients", gradient, theirs, atol=1e-4 * float(theirs.abs().max()))

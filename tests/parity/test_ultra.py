@@ -40,9 +40,9 @@ ATOL = {torch.float64: 1e-10, torch.float32: 1e-5}
 
 
 def layers_of(folder: Path) -> Iterator[tuple[str, str]]:
-    for told in json.loads((folder / "layers.json").read_text("utf-8")):
-        for direction in told["directions"]:
-            yield told["name"], direction
+    for record in json.loads((folder / "layers.json").read_text("utf-8")):
+        for direction in record["directions"]:
+            yield record["name"], direction
 
 
 PARAMETERS = {"layer": layers_of}
@@ -50,8 +50,8 @@ PARAMETERS = {"layer": layers_of}
 
 @pytest.fixture(scope="module")
 def layer(request: pytest.FixtureRequest) -> tuple[str, str]:
-    found: tuple[str, str] = request.param
-    return found
+    result: tuple[str, str] = request.param
+    return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,15 +75,15 @@ class Golden:
         return Edges.of(self.graph["triples"], **self.sizes)
 
     def options(self, direction: str, name: str, relations: str, **others: Any) -> NetworkOptions:
-        made = {
+        result = {
             "width": self.config["dim"], "message": self.config["message_func"],
             "aggregation": self.config["aggregate_func"], "to": ENDS[direction],
             "layer_norm": self.config["layer_norm"],
         }  # fmt: skip
         plain = {"residual": self.config["short_cut"], "concatenate": False} | others
-        made["layer_norm"] = plain.pop("layer_norm", made["layer_norm"])
+        result["layer_norm"] = plain.pop("layer_norm", result["layer_norm"])
         return NetworkOptions(
-            layer=LayerOptions(relations=relations, **made),  # type: ignore[arg-type]
+            layer=LayerOptions(relations=relations, **result),  # type: ignore[arg-type]
             n_layers=self.config[f"{name}_layers"],
             **plain,
         )
@@ -199,27 +199,27 @@ def test_states_of_every_layer(golden: Golden, direction: str, compared: Any) ->
             ("relation", model.relation_model, between, start, ones, None),
             ("entity", model.entity_model, edges, boundary, query, vectors),
         ):
-            found = {f"{side}.{name}.boundary": first}
+            actual = {f"{side}.{name}.boundary": first}
             every, states = network.hidden(first, asked, graph, given), first
             for i, (step, hidden) in enumerate(zip(network.layers, every, strict=True)):
                 assert isinstance(step, ConditionalLayer)
                 own = step.relation_vectors(asked, given)
-                found |= {
+                actual |= {
                     f"{side}.{name}.layer{i}.hidden": hidden,
                     f"{side}.{name}.layer{i}.projected_relations": own,
                     f"{side}.{name}.layer{i}.aggregated": step.aggregate(states, own, first, graph),
                     f"{side}.{name}.layer{i}.conv": step(states, own, first, graph),
                 }
                 states = hidden
-            for key in found.keys() & expected.keys():
-                close(compared, key, found[key], expected[key], atol=ATOL[torch.float64])
+            for key in actual.keys() & expected.keys():
+                close(compared, key, actual[key], expected[key], atol=ATOL[torch.float64])
 
 
 def test_layers(golden: Golden, layer: tuple[str, str], compared: Any) -> None:
     """Every message, aggregation and kind of relation vectors, with their gradients."""
     name, direction = layer
     data = golden.load("layers_f64")
-    (told,) = (t for t in json.loads((golden.folder / "layers.json").read_text("utf-8"))
+    (record,) = (t for t in json.loads((golden.folder / "layers.json").read_text("utf-8"))
                if t["name"] == name)  # fmt: skip
     message, aggregation, relations, _ = name.split(".")
     n_types = int(data["edge_type"].max()) + 1
@@ -227,7 +227,7 @@ def test_layers(golden: Golden, layer: tuple[str, str], compared: Any) -> None:
     module = ConditionalLayer(
         LayerOptions(
             width=data["input"].shape[2], message=message, aggregation=aggregation,  # type: ignore[arg-type]
-            relations=relations, layer_norm=told["layer_norm"], to=ENDS[direction],  # type: ignore[arg-type]
+            relations=relations, layer_norm=record["layer_norm"], to=ENDS[direction],  # type: ignore[arg-type]
         ),
         n_types,
     ).double()  # fmt: skip
@@ -237,21 +237,21 @@ def test_layers(golden: Golden, layer: tuple[str, str], compared: Any) -> None:
     )
     edges = Edges(
         data["edge_index"], data["edge_type"], data["input"].shape[1], n_types,
-        data["edge_weight"] if told["edge_weight"] else None,
+        data["edge_weight"] if record["edge_weight"] else None,
     )  # fmt: skip
     states = data["input"].clone().requires_grad_()
     vectors = module.relation_vectors(data["query"], data["relation_representations"])
     gathered = module.aggregate(states, vectors, data["boundary"], edges)
     output = module(states, vectors, data["boundary"], edges)
-    found = {"aggregated": gathered, "output": output}
+    actual = {"aggregated": gathered, "output": output}
     (output * data["coefficient"]).sum().backward()
-    found["grad.input"] = states.grad
-    found |= {f"grad.{n}": p.grad for n, p in module.named_parameters()}
+    actual["grad.input"] = states.grad
+    actual |= {f"grad.{n}": p.grad for n, p in module.named_parameters()}
     prefix = f"{name}.{direction}."
     expected = {k.removeprefix(prefix): v for k, v in data.items() if k.startswith(prefix)}
-    assert {"aggregated", "output"} <= expected.keys() <= found.keys()
+    assert {"aggregated", "output"} <= expected.keys() <= actual.keys()
     for key, value in expected.items():
-        close(compared, f"{prefix}{key}", found[key], value, atol=ATOL[torch.float64])
+        close(compared, f"{prefix}{key}", actual[key], value, atol=ATOL[torch.float64])
 
 
 def test_negatives_and_easy_edges(golden: Golden, compared: Any) -> None:
@@ -270,8 +270,8 @@ def test_negatives_and_easy_edges(golden: Golden, compared: Any) -> None:
         for rule in ("relation_specific", "one_hop"):
             kept = without_easy(edges, triples_of(data[f"{kind}.{own}"]), one_hop=rule == "one_hop")
             left, key = edges.only(kept), f"easy_edges.{rule}.{kind}"
-            found = {"kept_mask": kept, "edge_index": left.ends, "edge_type": left.types}
-            for name, value in found.items():
+            actual = {"kept_mask": kept, "edge_index": left.ends, "edge_type": left.types}
+            for name, value in actual.items():
                 equal(compared, f"{key}.{name}", value, data[f"{key}.{name}"])
 
 
@@ -365,14 +365,14 @@ def test_all_layers_read_together(golden: Golden, direction: str, compared: Any)
 
 @pytest.mark.parametrize("direction", ENDS)
 def test_ranks(golden: Golden, direction: str, compared: Any) -> None:
-    told = json.loads((golden.folder / "evaluation.json").read_text("utf-8"))
+    record = json.loads((golden.folder / "evaluation.json").read_text("utf-8"))
     queries, sizes = np.array(golden.graph["test"]), golden.sizes
     scorer = UltraScorer(golden.model(direction, torch.float32), golden.graph["triples"], **sizes)
-    known = Filter({"known": np.array(told["filter_triples"])}, **sizes)
+    known = Filter({"known": np.array(record["filter_triples"])}, **sizes)
     for side in ("tail", "head"):
         free = unconnected_entities(known, side, torch.from_numpy(queries))  # type: ignore[arg-type]
         compared.equal(
-            f"{side}_candidate_mask", free.int().tolist(), told[f"{side}_candidate_mask"]
+            f"{side}_candidate_mask", free.int().tolist(), record[f"{side}_candidate_mask"]
         )
         for name, filter_ in (("", known), ("_unfiltered", Filter({}, **sizes))):
             result = rank(
@@ -380,19 +380,19 @@ def test_ranks(golden: Golden, direction: str, compared: Any) -> None:
                 candidates="all",
             )  # fmt: skip
             # without a filter the original counts the answer as above itself
-            found = (result.ranks.astype(int) + (filter_ is not known)).tolist()
-            compared.equal(f"{side}_ranks{name}", found, told[direction][f"{side}_ranks{name}"])
+            actual = (result.ranks.astype(int) + (filter_ is not known)).tolist()
+            compared.equal(f"{side}_ranks{name}", actual, record[direction][f"{side}_ranks{name}"])
     result = rank(scorer, queries, filter=known, ties="pessimistic", directions=("head", "tail"),
                   candidates="all")  # fmt: skip
-    metrics = told[direction]["metrics"]
+    metrics = record[direction]["metrics"]
     for name, value in result.metrics().items():
         atol = 1e-5 + half_unit(metrics)
         close(compared, name, torch.tensor(value), torch.tensor(metrics[name]), atol=atol)
 
 
 def test_ties_count_against_the_answer(golden: Golden, compared: Any) -> None:
-    told = json.loads((golden.folder / "evaluation.json").read_text("utf-8"))["ties"]
-    rows = zip(told["scores"], told["target"], told["mask"], told["rank"], strict=True)
+    record = json.loads((golden.folder / "evaluation.json").read_text("utf-8"))["ties"]
+    rows = zip(record["scores"], record["target"], record["mask"], record["rank"], strict=True)
     for scores, target, mask, expected in rows:
         if None in scores:  # a truth that is no number: refused before it is ranked
             continue

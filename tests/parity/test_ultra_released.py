@@ -38,17 +38,17 @@ def real(request: pytest.FixtureRequest) -> str:
 @pytest.mark.data
 def test_released_weights(folder: Path, real: str, data_root: Path, compared: Any) -> None:
     """The first questions of a GraIL graph, whose name and orders of ids the golden file gives."""
-    told = json.loads((folder / f"{real}.json").read_text("utf-8"))
+    record = json.loads((folder / f"{real}.json").read_text("utf-8"))
     expected = load_file(folder / f"{real}.safetensors")
-    ids = {name: i for i, name in enumerate(told["entity_order"])}
-    relations = {name: i for i, name in enumerate(told["relation_order"])}
+    ids = {name: i for i, name in enumerate(record["entity_order"])}
+    relations = {name: i for i, name in enumerate(record["relation_order"])}
     parts = {
         name: np.array([(ids[h], relations[r], ids[t]) for h, r, t in rows])
-        for name, rows in inference_triples(data_root / GRAIL, told["dataset"]).items()
+        for name, rows in inference_triples(data_root / GRAIL, record["dataset"]).items()
     }
     sizes = {"n_entities": len(ids), "n_relations": len(relations)}
     model = make_ultra()
-    load_ultra(model, data_root / f"ultra/{told['checkpoint']}.safetensors")
+    load_ultra(model, data_root / f"ultra/{record['checkpoint']}.safetensors")
     scorer = UltraScorer(model, parts["train"], **sizes)
     queries, known = expected["queries_h_t_r"], Filter(parts, **sizes)
     rows = queries[:, [0, 2, 1]]
@@ -87,8 +87,8 @@ def test_mean_reciprocal_ranks_of_the_release(split: str, mrr: float, data_root:
     model = make_ultra()
     load_ultra(model, data_root / WEIGHTS)
     scorer = UltraScorer(model, part.context, n_entities=part.n_entities, n_relations=n_relations)
-    found = rank(
+    actual = rank(
         scorer, part.queries, filter=part.filter(n_relations), ties="pessimistic",
         directions=("head", "tail"), candidates="all",
     ).mrr  # fmt: skip
-    assert found == pytest.approx(mrr, abs=5e-5)
+    assert actual == pytest.approx(mrr, abs=5e-5)

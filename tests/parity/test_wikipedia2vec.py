@@ -113,13 +113,13 @@ def corpus_of(config: dict[str, Any], data: dict[str, Any], *, mentions: bool = 
     for mention in data["mentions"] if mentions else ():
         names.setdefault(mention["text"], []).append(mention["entity"])
     for number, page in enumerate(data["pages"].values()):
-        for told in page:
-            links = [(x["start"], x["end"], x["title"]) for x in told["links"]]
-            for found in original.detect(tokenise(told["text"]), names):
-                if not any(found[0] < end and start < found[1] for start, end, _ in links):
-                    links.append(found)
+        for record in page:
+            links = [(x["start"], x["end"], x["title"]) for x in record["links"]]
+            for each in original.detect(tokenise(record["text"]), names):
+                if not any(each[0] < end and start < each[1] for start, end, _ in links):
+                    links.append(each)
             sorted_links = tuple(gold_link(*link) for link in sorted(links))
-            texts.append(LinkedText(told["text"], sorted_links))
+            texts.append(LinkedText(record["text"], sorted_links))
             pages.append(number)
             order.append([sorted(links).index(link) for link in links])
     corpus = read_corpus(
@@ -141,8 +141,8 @@ def test_tokens(golden: Golden, compared: Any) -> None:
 def test_vocabulary_and_link_graph(golden: Golden, compared: Any) -> None:
     corpus = golden.corpus
     counts = {v["index"]: v["count"] for v in golden.data["vocabulary"]}
-    found = np.concatenate([corpus.word_counts, corpus.entity_counts]).tolist()
-    compared.equal("counts", found, [counts[i] for i in golden.theirs.tolist()])
+    actual = np.concatenate([corpus.word_counts, corpus.entity_counts]).tolist()
+    compared.equal("counts", actual, [counts[i] for i in golden.theirs.tolist()])
     compared.equal("items", sorted(golden.theirs.tolist()), sorted(counts))
     compared.equal("first entity", len(corpus.words), golden.data["entity_offset"])
     names = {v["name"]: v["index"] for v in golden.data["vocabulary"] if v["kind"] == "entity"}
@@ -163,10 +163,10 @@ def test_tables(golden: Golden, compared: Any) -> None:
             compared.equal(name, keep_table(counts, sample).tolist(), expected.tolist())
         elif name.startswith("neg_table."):
             _, kind, *rest = name.split(".")
-            told = ".".join(rest).removeprefix("power").split(".size")
+            report = ".".join(rest).removeprefix("power").split(".size")
             one = {"words": "word", "entities": "entity"}[kind]
-            found = golden.noise(one, float(told[0]), len(expected))
-            compared.equal(name, found.tolist(), expected.tolist())
+            actual = golden.noise(one, float(report[0]), len(expected))
+            compared.equal(name, actual.tolist(), expected.tolist())
         n += name.startswith(("word_sampling_table.", "neg_table."))
     assert n
 
@@ -187,13 +187,13 @@ def named_pages(data: dict[str, Any]) -> list[list[tuple[list[str], list[tuple[s
 def test_mention_table_and_detection(golden: Golden, compared: Any) -> None:
     table = original.mention_table(named_pages(golden.data))
     names: dict[str, list[str]] = {}
-    for told in golden.data["mentions"]:
-        found = table[told["text"], told["entity"]]
-        compared.equal("mention", found, {key: told[key] for key in found})
-        names.setdefault(told["text"], []).append(told["entity"])
-    for told in golden.data["detected"]:
-        expected = [tuple(found.values()) for found in told["found"]]
-        compared.equal("detected", original.detect(tokenise(told["text"]), names), expected)
+    for record in golden.data["mentions"]:
+        actual = table[record["text"], record["entity"]]
+        compared.equal("mention", actual, {key: record[key] for key in actual})
+        names.setdefault(record["text"], []).append(record["entity"])
+    for record in golden.data["detected"]:
+        expected = [tuple(each.values()) for each in record["found"]]
+        compared.equal("detected", original.detect(tokenise(record["text"]), names), expected)
 
 
 # ---- updates ------------------------------------------------------------------------------------
@@ -212,8 +212,8 @@ def test_pair_updates(golden: Golden, compared: Any) -> None:
         noise = next(golden.outputs[n] for n in sorted(golden.outputs) if n.startswith(table))
         rows = np.argsort(golden.theirs)[noise.numpy()]
         pairs = np.argsort(golden.theirs)[golden.inputs[group].numpy()].tolist()
-        told = [n for n in golden.outputs if n.startswith(f"{group}.neg") and "syn0" in n]
-        for name in told:
+        messages = [n for n in golden.outputs if n.startswith(f"{group}.neg") and "syn0" in n]
+        for name in messages:
             n = int(name.removeprefix(f"{group}.neg").removesuffix(".syn0"))
             tables = golden.tables(golden.state["syn0"], golden.state["syn1"])
             draw = original.twister(golden.config["seed"] + n)
@@ -233,12 +233,12 @@ def test_similarity(golden: Golden, compared: Any) -> None:
     (name,) = (n for n in golden.data if n.startswith("most_similar_to_item_"))
     vectors = golden.tables(golden.state["syn0"], golden.state["syn1"]).inputs
     item = golden.theirs.tolist().index(int(name.rsplit("_", 1)[1]))
-    found = F.cosine_similarity(vectors[item], vectors, dim=1)
+    actual = F.cosine_similarity(vectors[item], vectors, dim=1)
     by_index = {v["index"]: v["name"] for v in golden.data["vocabulary"]}
-    best = found.topk(len(golden.data[name]))
+    best = actual.topk(len(golden.data[name]))
     names = [by_index[golden.theirs[i]] for i in best.indices.tolist()]
-    compared.equal("most similar", names, [told[0] for told in golden.data[name]])
-    compared.close("cosines", best.values, [told[1] for told in golden.data[name]], atol=ATOL)
+    compared.equal("most similar", names, [message[0] for message in golden.data[name]])
+    compared.close("cosines", best.values, [report[1] for report in golden.data[name]], atol=ATOL)
 
 
 # ---- passes -------------------------------------------------------------------------------------
@@ -259,23 +259,23 @@ class Pass:
 
     @classmethod
     def of(cls, golden: Golden, name: str) -> Pass:
-        told, names = golden.data["train"][name], list(golden.data["pages"])
-        order = [names.index(page) for epoch in told["page_order"] for page in epoch]
-        n = told["entities_per_page"]
+        record, names = golden.data["train"][name], list(golden.data["pages"])
+        order = [names.index(page) for epoch in record["page_order"] for page in epoch]
+        n = record["entities_per_page"]
         drawn = golden.inputs.get(f"train.{name}.link_indices")
         rows = np.empty(0, np.int64) if drawn is None else drawn.numpy()[: n * len(order)]
         schedule = np.argsort(golden.theirs)[rows].reshape(len(order), n)
         corpus = corpus_of(golden.config, golden.data, mentions=name != PLAIN)
         first = golden.inputs[f"train.{name}.syn0_init"]
         tables = golden.tables(first, torch.zeros_like(first))
-        return cls(told, corpus, tables, order, schedule, told["learning_rates"])
+        return cls(record, corpus, tables, order, schedule, record["learning_rates"])
 
 
 def test_learning_rates(golden: Golden, compared: Any) -> None:
-    for told in golden.data["train"].values():
-        n = len(told["learning_rates"])
-        found = page_rates(np.arange(n), n, told["init_alpha"], told["min_alpha"])
-        compared.close("rates", found, told["learning_rates"], atol=1e-12)
+    for record in golden.data["train"].values():
+        n = len(record["learning_rates"])
+        actual = page_rates(np.arange(n), n, record["init_alpha"], record["min_alpha"])
+        compared.close("rates", actual, record["learning_rates"], atol=1e-12)
 
 
 def test_passes_in_the_order_of_their_draws(golden: Golden, compared: Any) -> None:

@@ -105,26 +105,26 @@ def test_marks_of_mentions(folder: Path, batch: KnowledgeBatch, compared: Any) -
     wanted = load(folder, "inputs")["entity_masks"]
     assert batch.mention_spans is not None
     for spans, marks in zip(batch.mention_spans, wanted, strict=True):
-        found = original.codes(spans.numpy(), wanted.shape[2])
-        compared.equal("entity_masks", found.tolist(), marks.tolist())
+        actual = original.codes(spans.numpy(), wanted.shape[2])
+        compared.equal("entity_masks", actual.tolist(), marks.tolist())
 
 
 def test_batches(folder: Path, compared: Any) -> None:
-    told = read(folder, "batches")
-    words = {"n_words": len(told["vocab"]), "n_special": told["nspecial_after_load"]}
-    words |= {name: told[name] for name in ("pad", "cls", "sep", "mask")}
+    data = read(folder, "batches")
+    words = {"n_words": len(data["vocab"]), "n_special": data["nspecial_after_load"]}
+    words |= {name: data[name] for name in ("pad", "cls", "sep", "mask")}
     mentions = [list(zip(*pair, strict=True)) for pair in zip(
-        told["ent_offsets"], told["ent_lens"], strict=True)]  # fmt: skip
-    for each in told["batches"]:
+        data["ent_offsets"], data["ent_lens"], strict=True)]  # fmt: skip
+    for each in data["batches"]:
         settings = each if each["use_mlm"] else each | {"masking_ratio": 0}
-        rows, targets, draws = original.masked(told["blocks"], mentions, settings, words)
+        rows, targets, draws = original.masked(data["blocks"], mentions, settings, words)
         longest = max(map(len, rows))
         compared.equal("batch", [_padded(r, longest, words["pad"]) for r in rows], each["sentence"])
         compared.equal("n tokens", sum(map(len, rows)), each["ntokens"])
         compared.equal("segments", [[0] * longest for _ in rows], each["segment"])
         labels = [
             [label if length else -1 for label, length in zip(*pair, strict=True)]
-            for pair in zip(told["ent_labels"], told["ent_lens"], strict=True)
+            for pair in zip(data["ent_labels"], data["ent_lens"], strict=True)
         ]
         most = max(map(len, labels))
         compared.equal("labels", [_padded(row, most, -1) for row in labels], each["target"])
@@ -140,8 +140,8 @@ def _padded(row: list[int], n: int, fill: int) -> list[int]:
 
 def test_chunks(folder: Path, compared: Any) -> None:
     for case in read(folder, "chunking"):
-        found = original.chunks(case["input_files"], case["chunk_size"])
-        compared.equal("chunks", found, case["output_files"])
+        actual = original.chunks(case["input_files"], case["chunk_size"])
+        compared.equal("chunks", actual, case["output_files"])
 
 
 # ---- model ----------------------------------------------------------------------------------
@@ -185,28 +185,28 @@ def test_mentions(
     folder: Path, variant: str, model: Any, output: KnowledgeOutput, batch: Any, compared: Any
 ) -> None:
     wanted, truth = load(folder, "outputs"), model.objectives["mention_truth"]
-    found = truth.logits(truth.features(output, batch, model.encoder), batch.mention_spans)
-    names = ("start_logits", "end_logits") if len(found) > 1 else ("entity_logits",)
+    actual = truth.logits(truth.features(output, batch, model.encoder), batch.mention_spans)
+    names = ("start_logits", "end_logits") if len(actual) > 1 else ("entity_logits",)
     is_mention = batch.mention_spans[..., 1] > batch.mention_spans[..., 0]
-    for name, ours in zip(names, found, strict=True):
+    for name, ours in zip(names, actual, strict=True):
         theirs = wanted[f"{variant}.{name}"][is_mention]
         compared.close(name, ours[is_mention], theirs, atol=ATOL, rtol=RTOL)
     assert output.losses["mlm"] > 0
-    told = {f"{variant}.lm_loss": output.losses["mlm"]}
+    record = {f"{variant}.lm_loss": output.losses["mlm"]}
     for ours, theirs in (
         ("mention_truth", "ent_loss"), ("mention_first", "ent_start_loss"),
         ("mention_last", "ent_end_loss"),
     ):  # fmt: skip
-        told[f"{variant}.{theirs}"] = output.losses.get(ours, torch.tensor(0.0))
-    told[f"{variant}.loss"] = torch.stack(list(output.losses.values())).sum()
-    for name, value in told.items():
+        record[f"{variant}.{theirs}"] = output.losses.get(ours, torch.tensor(0.0))
+    record[f"{variant}.loss"] = torch.stack(list(output.losses.values())).sum()
+    for name, value in record.items():
         compared.close("losses", value, wanted[name], atol=0, rtol=RTOL)
     info = read(folder, "loss_info")[variant]
     compared.equal("n_entities", int((batch.mention_classes != IGNORE).sum()), info["n_entities"])
     compared.equal("n_tokens", int(batch.node_mask.sum()), info["ntokens"])
     logged = info["aggregated_two_copies"]
     n_copies = logged["sample_size"] / info["sample_size"]
-    for name, value in told.items():
+    for name, value in record.items():
         theirs = torch.tensor(logged[name.removeprefix(f"{variant}.")])
         compared.close("logged", value / BITS, theirs, atol=1e-6, rtol=RTOL)
     compared.equal("logged tokens", n_copies * info["ntokens"], logged["ntokens"])
@@ -222,7 +222,7 @@ def test_gradients(folder: Path, variant: str, batch: KnowledgeBatch, compared: 
         name: torch.zeros_like(value) if value.grad is None else value.grad
         for name, value in model.named_parameters()
     }
-    found = tables.to_original(ours, table, packed=PACKED)
+    actual = tables.to_original(ours, table, packed=PACKED)
     wanted = {
         name.removeprefix(f"{variant}."): value
         for name, value in load(folder, "grads").items()
@@ -230,7 +230,7 @@ def test_gradients(folder: Path, variant: str, batch: KnowledgeBatch, compared: 
     }
     assert wanted
     for name, theirs in wanted.items():
-        gradient = found[name].clone()
+        gradient = actual[name].clone()
         if name.endswith("embed_positions.weight"):  # their row of padding is never trained
             gradient[config["padding_idx"]] = 0
         scale = float(theirs.abs().max())
@@ -257,38 +257,38 @@ def test_typing_and_span_heads(folder: Path, batch: KnowledgeBatch, compared: An
         "typing", pooled(batch).class_logits, wanted["typing.logits"], atol=ATOL, rtol=RTOL
     )
     states = model.objectives["mlm"].transform(output.node_states)
-    found = F.linear(states, state["span_qa.qa_outputs.weight"], state["span_qa.qa_outputs.bias"])
+    actual = F.linear(states, state["span_qa.qa_outputs.weight"], state["span_qa.qa_outputs.bias"])
     theirs = torch.cat([wanted["span_qa.start_logits"], wanted["span_qa.end_logits"]], dim=-1)
     real = batch.node_mask
-    compared.close("span_qa", found[real], theirs[real], atol=ATOL, rtol=RTOL)
+    compared.close("span_qa", actual[real], theirs[real], atol=ATOL, rtol=RTOL)
 
 
 @torch.no_grad()
 def test_fact_completion(folder: Path, compared: Any) -> None:
-    told = read(folder, "fact_completion")
+    data = read(folder, "fact_completion")
     words = read(folder, "batches")
-    model = new_model(folder, told["model_variant"])
+    model = new_model(folder, data["model_variant"])
     numbers = {name: i for i, name in enumerate(words["vocab"])}
-    names, scores = list(told["candidates"]), {}
-    size = told["batch_size"]
-    longest = 2 + len(told["pretext"]) + max(map(len, told["candidates"].values()))
+    names, scores = list(data["candidates"]), {}
+    size = data["batch_size"]
+    longest = 2 + len(data["pretext"]) + max(map(len, data["candidates"].values()))
     parts = [names[start : start + size] for start in range(0, len(names), size)]
-    for part, wanted in zip(parts, told["batches"], strict=True):
+    for part, wanted in zip(parts, data["batches"], strict=True):
         rows = [
-            [words["cls"], *(numbers[w] for w in told["pretext"]),
-             *(numbers[w] for w in told["candidates"][name]), words["sep"]]
+            [words["cls"], *(numbers[w] for w in data["pretext"]),
+             *(numbers[w] for w in data["candidates"][name]), words["sep"]]
             for name in part
         ]  # fmt: skip
         compared.equal("lens", [len(row) for row in rows], wanted["lens"])
         rows = [_padded(row, longest, words["pad"]) for row in rows]
         compared.equal("completion inputs", rows, wanted["inputs"])
-        compared.equal("pretext", 1 + len(told["pretext"]), wanted["pretext_len"])
-        compared.equal("right", [int(name in told["answers"]) for name in part], wanted["labels"])
+        compared.equal("pretext", 1 + len(data["pretext"]), wanted["pretext_len"])
+        compared.equal("right", [int(name in data["answers"]) for name in part], wanted["labels"])
         tokens = torch.tensor(rows)
         codes = torch.tensor(wanted["entity_masks"])
         batch = batch_of(tokens, codes, words["pad"])
         start = wanted["pretext_len"]
-        stops = [start + len(told["candidates"][name]) for name in part]
+        stops = [start + len(data["candidates"][name]) for name in part]
         assert batch.mention_spans is not None
         compared.equal("spans", batch.mention_spans[:, 0].tolist(), [[start, e] for e in stops])
         output = model(batch)
@@ -304,8 +304,8 @@ def test_fact_completion(folder: Path, compared: Any) -> None:
             compared.close(theirs, ours, torch.tensor(wanted[theirs]), atol=ATOL, rtol=RTOL)
         pairs = zip(true.tolist(), first.tolist(), strict=True)
         scores |= dict(zip(part, pairs, strict=True))
-    for run in told["hits"]:
-        found = {
-            k: original.hits(scores, told["answers"], run["alpha"], int(k)) for k in run["hits"]
+    for run in data["hits"]:
+        actual = {
+            k: original.hits(scores, data["answers"], run["alpha"], int(k)) for k in run["hits"]
         }
-        compared.equal("hits", found, run["hits"])
+        compared.equal("hits", actual, run["hits"])

@@ -351,10 +351,10 @@ def timed(make: Callable[[], T]) -> tuple[T, float]:
 def all_scores(world: HalfCorrected) -> tuple[Scores, dict[str, dict[str, float]]]:
     """Return the scores before and after corrections, and of articles that nobody marked."""
     graph, plain = world.graph, linker(world.graph)
-    given = scores(plain.disambiguate(world.others), world.others, world.kinds)
+    arguments = scores(plain.disambiguate(world.others), world.others, world.kinds)
     rows: Scores = {
         "before": world.scores(plain),
-        "before, mentions given": given,
+        "before, mentions given": arguments,
         "before, misspelt names too": world.scores(linker(graph, misspelt=True)),
     }
     for share in (0.1, 1.0):

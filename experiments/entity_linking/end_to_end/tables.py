@@ -137,8 +137,8 @@ def _rows(results: Results, published: Mapping[str, Mapping[str, float]], count:
     ran = _ran(results)
     rows = [[name, *(with_interval(results[b]["rows"][name][count]) for b in ran)] for name in ROWS]
     if count == "required":
-        given = {b: with_interval(own["oracle"]) for b, own in _best(results).items()}
-        rows.append(["gold spans, the best row's choice", *(given.get(b, "not run") for b in ran)])
+        inputs = {b: with_interval(own["oracle"]) for b, own in _best(results).items()}
+        rows.append(["gold spans, the best row's choice", *(inputs.get(b, "not run") for b in ran)])
         rows += [[name, *(f"{scores[b]:.3f}" for b in ran)] for name, scores in published.items()]
     return table([count, *ran], rows)
 

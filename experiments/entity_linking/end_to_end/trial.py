@@ -195,12 +195,12 @@ def oracle(trial: EndToEndTrial, name: str) -> Results:
     """The best row's choice where every required span is given, nothing refused but NIL."""
     gold = trial.stages.labelled(name)
     linker = best_linker(trial, name, nil_below=0.0)
-    given = []
+    inputs = []
     for text in gold:
         spans = sorted({k.span for k in text.labels if not k.is_optional})
         links = tuple(gold_link(start, end, None) for start, end in spans)
-        given.append(LinkedText(text.text, links, text.id))
-    ours = disambiguate_excerpts(linker, trial.stages.articles[name], given)
+        inputs.append(LinkedText(text.text, links, text.id))
+    ours = disambiguate_excerpts(linker, trial.stages.articles[name], inputs)
     return trial.scores(gold, ours, "required")
 
 
@@ -352,12 +352,12 @@ def over_seeds(trial: EndToEndTrial) -> Results:
     return scores
 
 
-def run(plan: EndToEndStudy, given: argparse.Namespace) -> tuple[str, object] | None:
+def run(plan: EndToEndStudy, arguments: argparse.Namespace) -> tuple[str, object] | None:
     """Make what is missing; return the page and every score, None where only parts were wanted."""
-    study = LinkingStudy.read(world_file(plan, given.config))
-    stages = LinkingStages(data_root(), study, given.out, timed)
-    results = score_all(EndToEndTrial(stages, plan), given.only)
-    return None if given.only else (to_markdown(results, study.published), results)
+    study = LinkingStudy.read(world_file(plan, arguments.config))
+    stages = LinkingStages(data_root(), study, arguments.out, timed)
+    results = score_all(EndToEndTrial(stages, plan), arguments.only)
+    return None if arguments.only else (to_markdown(results, study.published), results)
 
 
 if __name__ == "__main__":

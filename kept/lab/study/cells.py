@@ -142,6 +142,10 @@ class PlainCellTrial(CellTrial):
         """Return a stored cell, None where there is none; CheckpointError for a faulty file."""
         return store.read_stored(self.path(row, seed), self.form)
 
+    def write(self, row: str, seed: int, cell: Any) -> None:
+        """Store a cell."""
+        store.update_stored(self.path(row, seed), lambda: cell)
+
     def make(self, row: str, seed: int) -> Any:
         """Run a row under a seed, and return its cell, which is stored."""
         return store.stored_once(self.path(row, seed), self.form, lambda: self.run(row, seed))

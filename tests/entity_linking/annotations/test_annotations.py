@@ -255,11 +255,11 @@ def test_articles_are_read_whole(data_root: Path) -> None:
 def test_plain_text_in_the_place_of_linked_texts_names_the_command_that_links(
     tmp_path: Path,
 ) -> None:
-    place = tmp_path / "notes.txt"
-    place.write_text("Anna met Bruno.\n", encoding="utf-8")
+    path = tmp_path / "notes.txt"
+    path.write_text("Anna met Bruno.\n", encoding="utf-8")
     with pytest.raises(DamageError, match=r"not JSON lines.*kept link .*notes\.txt --kg KG"):
-        list(read_jsonl(place, DamageReport()))
-    place.write_text('\ufeff {"text": "Anna", "mentions": 3}\n', encoding="utf-8")
+        list(read_jsonl(path, DamageReport()))
+    path.write_text('\ufeff {"text": "Anna", "mentions": 3}\n', encoding="utf-8")
     with pytest.raises(DamageError) as caught:
-        list(read_jsonl(place, DamageReport()))
+        list(read_jsonl(path, DamageReport()))
     assert "kept link" not in str(caught.value)

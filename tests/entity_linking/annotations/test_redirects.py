@@ -83,9 +83,9 @@ def test_a_file_may_be_compressed_and_repeat_a_line(tmp_path: Path) -> None:
 def test_candidates_that_become_one_share_a_place() -> None:
     candidates = (Candidate("U.S.", 0.4, 2.0), Candidate("x", 0.3, 1.0), Candidate("USA", 0.2, 0.5))
     link = Link(Mention(0, 4), candidates, "U.S.", 0.4)
-    found = Redirects(CHAIN).resolve([LinkedText("U.S. and x", (link,))])
-    assert (found.n_resolved, found.n_links) == (1, 1)
-    (new,) = found.texts[0].links
+    actual = Redirects(CHAIN).resolve([LinkedText("U.S. and x", (link,))])
+    assert (actual.n_resolved, actual.n_links) == (1, 1)
+    (new,) = actual.texts[0].links
     assert new.entity == "United_States"
     assert [(c.entity, c.score) for c in new.candidates] == [("United_States", 2.0), ("x", 1.0)]
     assert new.candidates[0].prior == pytest.approx(0.6)
@@ -93,9 +93,9 @@ def test_candidates_that_become_one_share_a_place() -> None:
 
 def test_nil_and_other_links_stay() -> None:
     links = (Link(Mention(0, 1), (), None, 0.9), Link(Mention(2, 3), (), "Paris", 0.5))
-    found = Redirects(CHAIN).resolve([LinkedText("a b", links)])
-    assert found.n_resolved == 0
-    assert found.texts[0].links == links
+    actual = Redirects(CHAIN).resolve([LinkedText("a b", links)])
+    assert actual.n_resolved == 0
+    assert actual.texts[0].links == links
 
 
 # ---- commands ------------------------------------------------------------------------------------

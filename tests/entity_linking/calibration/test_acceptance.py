@@ -45,14 +45,14 @@ def test_a_threshold_is_the_best_by_what_is_favoured(
 ) -> None:
     sure, right = (np.array(column) for column in zip(*rows, strict=True))
     n_gold = int(right.sum()) + 1
-    found = threshold(risk_coverage(sure, right, n_gold), Wish(favour))  # type: ignore[arg-type]
+    actual = threshold(risk_coverage(sure, right, n_gold), Wish(favour))  # type: ignore[arg-type]
 
     def f(below: float) -> float:
         n_kept, n_right = accepted(rows, below)
         weight = BETA[favour] ** 2
         return (1 + weight) * n_right / (n_kept + weight * n_gold)
 
-    assert f(found) == pytest.approx(max(map(f, [0.0, *sure.tolist()])))
+    assert f(actual) == pytest.approx(max(map(f, [0.0, *sure.tolist()])))
 
 
 def test_a_target_is_kept_at_the_least_cost() -> None:

@@ -37,15 +37,15 @@ from kg_loaders.errors import WriteError
 def simulated(n: int, *, temperature: float, nil: float | None, seed: int = 0) -> list[Answer]:
     """Mentions whose right candidate is drawn from the model itself, three a text."""
     draws = np.random.default_rng(seed)
-    made = []
+    results = []
     for i in range(n):
         scores = draws.normal(5, 3, int(draws.integers(1, 6)))
         logits = np.append(scores, -np.inf if nil is None else nil) / temperature
         share = np.exp(logits - logits.max())
         drawn = int(draws.choice(len(share), p=share / share.sum()))
         right = drawn if drawn < len(scores) else None
-        made.append(Answer(scores, right, right is not None or i % 2 == 0, i // 3))
-    return made
+        results.append(Answer(scores, right, right is not None or i % 2 == 0, i // 3))
+    return results
 
 
 def likelihood(seen: list[Answer], temperature: float, nil: float | None) -> float:
@@ -60,23 +60,23 @@ def likelihood(seen: list[Answer], temperature: float, nil: float | None) -> flo
 
 def test_known_parameters_are_found() -> None:
     seen = simulated(3000, temperature=2.5, nil=4.0)
-    found = fit_temperature(seen, Decision(), nil=True)
-    assert found.temperature == pytest.approx(2.5, rel=0.1)
-    assert found.nil_score == pytest.approx(4.0, abs=0.4)
-    best = likelihood(seen, found.temperature, found.nil_score)
+    actual = fit_temperature(seen, Decision(), nil=True)
+    assert actual.temperature == pytest.approx(2.5, rel=0.1)
+    assert actual.nil_score == pytest.approx(4.0, abs=0.4)
+    best = likelihood(seen, actual.temperature, actual.nil_score)
     for t in (0.97, 1.03):
-        assert likelihood(seen, found.temperature * t, found.nil_score) < best
-        assert likelihood(seen, found.temperature, found.nil_score * t) < best
+        assert likelihood(seen, actual.temperature * t, actual.nil_score) < best
+        assert likelihood(seen, actual.temperature, actual.nil_score * t) < best
 
 
 def test_temperature_alone_reads_mentions_with_a_right_candidate() -> None:
     seen = simulated(1000, temperature=0.7, nil=4.0)
-    found = fit_temperature(seen, Decision(nil_score=9.0), nil=False)
-    assert found.nil_score is None
+    actual = fit_temperature(seen, Decision(nil_score=9.0), nil=False)
+    assert actual.nil_score is None
     rightful = [each for each in seen if each.right is not None]
-    assert fit_temperature(rightful, Decision(), nil=True) == found
-    best = likelihood(rightful, found.temperature, None)
-    assert all(likelihood(rightful, found.temperature * t, None) < best for t in (0.95, 1.05))
+    assert fit_temperature(rightful, Decision(), nil=True) == actual
+    best = likelihood(rightful, actual.temperature, None)
+    assert all(likelihood(rightful, actual.temperature * t, None) < best for t in (0.95, 1.05))
 
 
 def test_shifting_and_scaling_scores_changes_no_confidence() -> None:
@@ -91,10 +91,10 @@ def test_shifting_and_scaling_scores_changes_no_confidence() -> None:
 
 def test_nothing_wrong_gives_a_finite_temperature() -> None:
     seen = [Answer(np.array([1.0, 3.0]), 1, True, i) for i in range(9)]
-    found = fit_temperature(seen, Decision(), nil=True)
-    assert 1e-3 <= found.temperature < 0.2
-    assert found.confidence(np.array([1.0, 3.0])) == pytest.approx(1.0)
-    assert found.nil_score is None
+    actual = fit_temperature(seen, Decision(), nil=True)
+    assert 1e-3 <= actual.temperature < 0.2
+    assert actual.confidence(np.array([1.0, 3.0])) == pytest.approx(1.0)
+    assert actual.nil_score is None
     one = [Answer(np.array([2.0]), 0, True, 0)]
     assert fit_temperature(one, Decision(), nil=True).confidence(np.array([2.0])) == 1.0
     with pytest.raises(ScoreError, match="none of 2 mentions"):
@@ -117,15 +117,15 @@ def test_a_curve_never_lowers_the_likelihood_of_its_own_data(
     seen: list[Answer], n_points: int
 ) -> None:
     raw, right = confidences(seen, Decision())
-    found = fit_curve(seen, Decision(), n_points=n_points)
+    actual = fit_curve(seen, Decision(), n_points=n_points)
     least = 1 / (len(seen) + 2)
-    sure, _ = confidences(seen, found)
+    sure, _ = confidences(seen, actual)
 
     def total(values: np.ndarray) -> float:
         return float(np.log(np.where(right, values, 1 - values)).sum())
 
     assert total(sure) >= total(np.clip(raw, least, 1 - least)) - 1e-9
-    values = [value for _, value in found.curve]
+    values = [value for _, value in actual.curve]
     assert values == sorted(values)
     assert all(least - 1e-12 <= value <= 1 - least + 1e-12 for value in values)
 
@@ -133,11 +133,11 @@ def test_a_curve_never_lowers_the_likelihood_of_its_own_data(
 def test_a_curve_has_few_points_and_calibrates() -> None:
     seen = simulated(4000, temperature=4.0, nil=3.0)
     sharp = Decision(temperature=1.0)
-    found = fit_curve(seen, sharp)
-    assert 3 <= len(found.curve) <= 12
+    actual = fit_curve(seen, sharp)
+    assert 3 <= len(actual.curve) <= 12
     fresh = simulated(4000, temperature=4.0, nil=3.0, seed=9)
     for side, limit in ((seen, 0.03), (fresh, 0.05)):
-        sure, right = confidences(side, found)
+        sure, right = confidences(side, actual)
         assert abs(sure.mean() - right.mean()) < limit
         assert brier_score(sure, right) < brier_score(*confidences(side, sharp)) - 0.05
 
@@ -155,19 +155,19 @@ def test_a_threshold_has_the_best_f1_of_all(
         Answer(np.array([float(s), 0.0]), 0 if ok else None, ok or has, i)
         for i, (s, ok, has) in enumerate(rows)
     ]
-    found = fit_threshold(seen, Decision(), n_missed=n_missed)
+    actual = fit_threshold(seen, Decision(), n_missed=n_missed)
 
     def f1(below: float) -> float:
         kept = [
             each for each in seen
-            if replace(found, nil_below=below).confidence(each.scores) >= below
+            if replace(actual, nil_below=below).confidence(each.scores) >= below
         ]  # fmt: skip
         right = sum(each.best_is_right for each in kept)
         whole = len(kept) + sum(each.has_entity for each in seen) + n_missed
         return 2 * right / whole if whole else 0.0
 
     everything = [0.0, 1.0, *confidences(seen, Decision())[0].tolist()]
-    assert f1(found.nil_below) == max(map(f1, everything))
+    assert f1(actual.nil_below) == max(map(f1, everything))
 
 
 def test_steps_can_be_fitted_alone() -> None:
@@ -225,35 +225,35 @@ def test_answers_are_read_from_links() -> None:
             gold_link(4, 5, "Q1"),
         ),
     )
-    found = LinkedText(
+    actual = LinkedText(
         "abcdefgh",
         (
             Link(Mention(0, 1), both, "Q1", 0.5), Link(Mention(2, 3), both, None, 0.5),
             Link(Mention(4, 5), (), None, 1.0), Link(Mention(6, 7), both, "Q1", 0.5),
         ),
     )  # fmt: skip
-    seen = answers([gold], [found], unmarked="skip")
+    seen = answers([gold], [actual], unmarked="skip")
     assert [(each.right, each.has_entity, each.text) for each in seen] == [
         (1, True, 0), (None, True, 0),
     ]  # fmt: skip
     assert seen[0].scores.tolist() == [3.0, 1.0]
-    full = answers([gold], [found], unmarked="nil", known={"Q1"})
+    full = answers([gold], [actual], unmarked="nil", known={"Q1"})
     assert [(each.right, each.has_entity) for each in full] == [(None, False)] * 3
 
 
 def test_cross_validation_never_fits_on_what_it_measures() -> None:
     seen = simulated(600, temperature=4.0, nil=3.0)
-    found = cross_validated(seen, Decision(temperature=1.0), n_folds=4, seed=1)
-    assert found.after.ece_width < found.before.ece_width / 2
+    actual = cross_validated(seen, Decision(temperature=1.0), n_folds=4, seed=1)
+    assert actual.after.ece_width < actual.before.ece_width / 2
     by_text: dict[int, set[int]] = {}
-    for each, fold in zip(seen, found.fold.tolist(), strict=True):
+    for each, fold in zip(seen, actual.fold.tolist(), strict=True):
         by_text.setdefault(each.text, set()).add(fold)
     assert {len(folds) for folds in by_text.values()} == {1}
     assert np.bincount([min(folds) for folds in by_text.values()]).tolist() == [50] * 4
-    rest = [each for each, fold in zip(seen, found.fold, strict=True) if fold != 2]
-    held = [each for each, fold in zip(seen, found.fold, strict=True) if fold == 2]
+    rest = [each for each, fold in zip(seen, actual.fold, strict=True) if fold != 2]
+    held = [each for each, fold in zip(seen, actual.fold, strict=True) if fold == 2]
     again, _ = confidences(held, fit(rest, Decision(temperature=1.0)))
-    assert again.tolist() == found.calibrated[found.fold == 2].tolist()
+    assert again.tolist() == actual.calibrated[actual.fold == 2].tolist()
     with pytest.raises(ScoreError, match="300 folds of 200 texts"):
         cross_validated(seen, n_folds=300)
 
@@ -300,11 +300,11 @@ def test_a_threshold_lies_midway_between_two_confidences() -> None:
         for i, (gap, right) in enumerate([(0.1, None), (1.0, 0), (4.0, 0)])
     )
     confidence, _ = confidences([doubtful, likely, sure], Decision())
-    found = fit_threshold([doubtful, likely, sure], Decision()).nil_below
-    assert found == pytest.approx(confidence[:2].mean())
+    actual = fit_threshold([doubtful, likely, sure], Decision()).nil_below
+    assert actual == pytest.approx(confidence[:2].mean())
     wrong = Answer(np.array([1.0, 0.0]), None, False, 3)
-    found = fit_threshold([doubtful, wrong, wrong, sure], Decision()).nil_below
-    assert found == pytest.approx(confidence[1:].mean())
+    actual = fit_threshold([doubtful, wrong, wrong, sure], Decision()).nil_below
+    assert actual == pytest.approx(confidence[1:].mean())
 
 
 def test_a_decision_is_replaced_only_by_force(small_graph: KnowledgeGraph, tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def simulated(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 @given(ANSWERS, st.integers(1, 12))
 def test_bins_of_equal_width_equal_a_loop(answers: list[tuple[float, bool]], n_bins: int) -> None:
     sure, right = zip(*answers, strict=True)
-    found = reliability(sure, right, n_bins)
+    actual = reliability(sure, right, n_bins)
     total, widest, n_seen = 0.0, 0.0, 0
     edges = np.linspace(0, 1, n_bins + 1)
     for k in range(n_bins):
@@ -47,20 +47,20 @@ def test_bins_of_equal_width_equal_a_loop(answers: list[tuple[float, bool]], n_b
             total += gap * len(inside) / len(answers)
             widest = max(widest, gap)
             n_seen += 1
-    assert found.expected_error == pytest.approx(total)
-    assert found.maximum_error == pytest.approx(widest)
-    assert (len(found.bins), found.n) == (n_seen, len(answers))
+    assert actual.expected_error == pytest.approx(total)
+    assert actual.maximum_error == pytest.approx(widest)
+    assert (len(actual.bins), actual.n) == (n_seen, len(answers))
 
 
 @pytest.mark.parametrize(("equal", "strategy"), [("width", "uniform"), ("mass", "quantile")])
 def test_bins_equal_scikit_learns(equal: str, strategy: str) -> None:
     sure, right = simulated(3000)
-    found = reliability(sure, right, 15, equal=equal)  # type: ignore[arg-type]
+    actual = reliability(sure, right, 15, equal=equal)  # type: ignore[arg-type]
     true, mean = calibration_curve(right, sure, n_bins=15, strategy=strategy)
-    np.testing.assert_allclose([b.accuracy for b in found.bins], true)
-    np.testing.assert_allclose([b.confidence for b in found.bins], mean)
+    np.testing.assert_allclose([b.accuracy for b in actual.bins], true)
+    np.testing.assert_allclose([b.confidence for b in actual.bins], mean)
     if equal == "mass":
-        assert {b.n for b in found.bins} == {200}
+        assert {b.n for b in actual.bins} == {200}
 
 
 def test_brier_and_likelihood_equal_scikit_learns() -> None:
@@ -81,8 +81,8 @@ def test_what_keeps_its_promise_has_small_errors() -> None:
 
 def test_ties_stay_in_one_bin() -> None:
     sure = [0.5] * 90 + [0.9] * 10
-    found = reliability(sure, [True] * 100, 10, equal="mass")
-    assert [b.n for b in found.bins] == [90, 10]
+    actual = reliability(sure, [True] * 100, 10, equal="mass")
+    assert [b.n for b in actual.bins] == [90, 10]
 
 
 def test_the_picture_is_whole(tmp_path: Path) -> None:

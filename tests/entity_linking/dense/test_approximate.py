@@ -43,9 +43,9 @@ def test_a_vector_is_nearest_to_itself(kind: Any, n: int) -> None:
     rows = vectors(n)
     searcher = new_searcher(kind, rows)
     assert searcher.ntotal == n
-    found = nearest(searcher, kind, rows, 1)
-    assert found.shape == (n, min(4, n) if kind == "pq" else 1)
-    for row, near in enumerate(found.tolist()):
+    actual = nearest(searcher, kind, rows, 1)
+    assert actual.shape == (n, min(4, n) if kind == "pq" else 1)
+    for row, near in enumerate(actual.tolist()):
         assert row in near or (kind == "pq" and n > 4)
 
 
@@ -62,9 +62,9 @@ def test_an_empty_index_is_filled_later(kind: Any) -> None:
 @pytest.mark.parametrize("kind", ["flat", "hnsw"])
 def test_the_nearest_come_first_and_minus_one_where_there_are_no_more(kind: Any) -> None:
     rows = vectors(4)
-    found = nearest(new_searcher(kind, rows), kind, rows[:1], 6)[0].tolist()
-    assert found[:4] == np.argsort(-(rows @ rows[0]), kind="stable").tolist()
-    assert found[4:] == [-1, -1]
+    actual = nearest(new_searcher(kind, rows), kind, rows[:1], 6)[0].tolist()
+    assert actual[:4] == np.argsort(-(rows @ rows[0]), kind="stable").tolist()
+    assert actual[4:] == [-1, -1]
 
 
 def test_codes_fetch_four_times_as_many() -> None:
@@ -83,9 +83,9 @@ def test_codes_fetch_four_times_as_many() -> None:
 )  # fmt: skip
 def test_rows_to_learn_from_are_spread_evenly(n: int, wanted: int, expected: list[Any]) -> None:
     rows = np.arange(2 * n, dtype=np.float16).reshape(n, 2)
-    found = approximate._training_rows(rows, wanted)
-    assert found.tolist() == expected
-    assert found.dtype == np.float32
+    actual = approximate._training_rows(rows, wanted)
+    assert actual.tolist() == expected
+    assert actual.dtype == np.float32
 
 
 def test_rows_are_fed_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,8 +43,8 @@ PARIS_TEXTS = [
 def test_queries_hold_the_mention_and_its_window(
     text: str, surface: str, window: int, query: str
 ) -> None:
-    found = contexts_of([mention_of(text, surface)], window)
-    assert found == [[(" ".join(surface.split()), query)]]
+    actual = contexts_of([mention_of(text, surface)], window)
+    assert actual == [[(" ".join(surface.split()), query)]]
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +55,9 @@ def index(small_graph: KnowledgeGraph) -> DenseIndex:
 def test_candidates_are_the_nearest_cards(index: DenseIndex) -> None:
     encoder = TrigramEncoder(512)
     source = DenseCandidates(index, encoder, max_candidates=3, temperature=0.1)
-    found = source.candidates(PARIS_TEXTS)
-    assert [len(links) for links in found] == [1, 1, 1, 0]
-    (candidates,) = found[0]
+    actual = source.candidates(PARIS_TEXTS)
+    assert [len(links) for links in actual] == [1, 1, 1, 0]
+    (candidates,) = actual[0]
     queries = context_vectors(encoder, contexts_of(PARIS_TEXTS[:1], 8)[0], 0.5)
     (hits,) = index.search(queries, 3)
     assert [c.entity for c in candidates] == [hit.entity for hit in hits]
@@ -65,7 +65,7 @@ def test_candidates_are_the_nearest_cards(index: DenseIndex) -> None:
     assert [c.prior for c in candidates] == pytest.approx([w / sum(weights) for w in weights])
     assert candidates[0].entity == "Q90"
     assert candidates[0].reason == f"card like the context {hits[0].cosine:.2f}".replace("0.", ".")
-    assert [source.candidates([text])[0] for text in PARIS_TEXTS] == found
+    assert [source.candidates([text])[0] for text in PARIS_TEXTS] == actual
     none = DenseCandidates(index, encoder, min_cosine=0.99).candidates(PARIS_TEXTS)
     assert none == [[()], [()], [()], []]
 
@@ -73,17 +73,17 @@ def test_candidates_are_the_nearest_cards(index: DenseIndex) -> None:
 def test_contexts_score_candidates_in_their_order(index: DenseIndex) -> None:
     encoder = TrigramEncoder(512)
     scorer = ContextScorer(index, encoder, weight=2.0, temperature=0.1)
-    found = scorer.scores(PARIS_TEXTS)
-    assert found[0][0][0] > found[0][0][1]
-    assert found[1][0][1] > found[1][0][0]
-    assert found[2][0].shape == (0,)
-    assert found[3] == []
+    actual = scorer.scores(PARIS_TEXTS)
+    assert actual[0][0][0] > actual[0][0][1]
+    assert actual[1][0][1] > actual[1][0][0]
+    assert actual[2][0].shape == (0,)
+    assert actual[3] == []
     pair = encoder.encode(["Paris", "Paris is the capital of France."])
     query = pair.sum(axis=0) / np.linalg.norm(pair.sum(axis=0))
     cards, _ = index.vectors(["Q90", "Q830149"])
     by_hand = [2.0 * float(query @ (card - index.mean)) / 0.1 for card in cards]
-    assert found[0][0].tolist() == pytest.approx(by_hand, abs=1e-4)
-    for text, scores in zip(PARIS_TEXTS, found, strict=True):
+    assert actual[0][0].tolist() == pytest.approx(by_hand, abs=1e-4)
+    for text, scores in zip(PARIS_TEXTS, actual, strict=True):
         for alone, together in zip(scorer.scores([text])[0], scores, strict=True):
             np.testing.assert_array_equal(alone, together)
 
@@ -160,5 +160,5 @@ def test_encoders_that_return_nonsense_are_caught(index: DenseIndex) -> None:
 def test_the_mention_may_stand_anywhere(index: DenseIndex) -> None:
     text = "Bonn Bonn"
     links = tuple(Link(Mention(start, start + 4), (), None, 1.0) for start in (0, 5))
-    found = DenseCandidates(index, TrigramEncoder(512)).candidates([LinkedText(text, links)])
-    assert [candidates[0].entity for candidates in found[0]] == ["Q2", "Q2"]
+    actual = DenseCandidates(index, TrigramEncoder(512)).candidates([LinkedText(text, links)])
+    assert [candidates[0].entity for candidates in actual[0]] == ["Q2", "Q2"]

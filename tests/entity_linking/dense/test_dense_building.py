@@ -96,8 +96,8 @@ class Encoder:
 
 def test_equal_texts_are_encoded_once() -> None:
     encoder: Any = Encoder()
-    found = encode_distinct(encoder, ["aa", "b", "aa"])
-    assert found.tolist() == [[2, 0], [1, 1], [2, 0]]
+    actual = encode_distinct(encoder, ["aa", "b", "aa"])
+    assert actual.tolist() == [[2, 0], [1, 1], [2, 0]]
     assert encoder.texts == [["aa", "b"]]
     assert encode_distinct(encoder, []).shape == (0, 2)
     assert len(encoder.texts) == 1

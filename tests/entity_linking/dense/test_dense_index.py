@@ -40,8 +40,8 @@ def _many(n: int, start: int = 0) -> KnowledgeGraph:
 @pytest.mark.parametrize("kind", KINDS)
 def test_cards_find_themselves_before_and_after_saving(kind: str, tmp_path: Path) -> None:
     graph, encoder = _many(500), TrigramEncoder()
-    made = DenseIndex.build(graph, encoder, kind=kind, dtype="float32")  # type: ignore[arg-type]
-    made.save(tmp_path / "index")
+    result = DenseIndex.build(graph, encoder, kind=kind, dtype="float32")  # type: ignore[arg-type]
+    result.save(tmp_path / "index")
     opened = DenseIndex.open(tmp_path / "index", verify=True)
     assert (len(opened), opened.manifest.kind, "Q7" in opened, "Q" in opened) == (
         500,
@@ -52,16 +52,16 @@ def test_cards_find_themselves_before_and_after_saving(kind: str, tmp_path: Path
     assert opened.manifest.graphs == (graph.content_hash,)
     own = encoder.encode(cards(graph, range(500)))
     assert [hits[0].entity for hits in opened.search(own, 1)] == list(graph.entities)
-    assert opened.search(own, 5) == made.search(own, 5)
-    found, known = opened.vectors(["Q499", "nowhere", "Q0"])
+    assert opened.search(own, 5) == result.search(own, 5)
+    actual, known = opened.vectors(["Q499", "nowhere", "Q0"])
     assert known.tolist() == [True, False, True]
     rows = graph.entities.ids(["Q499", "Q0"])
-    np.testing.assert_allclose(found[known], own[rows], atol=1e-6)
-    assert not found[1].any()
+    np.testing.assert_allclose(actual[known], own[rows], atol=1e-6)
+    assert not actual[1].any()
     np.testing.assert_allclose(opened.mean, own.mean(axis=0), atol=1e-5)
     with pytest.raises(ExistsError, match="exists"):
-        made.save(tmp_path / "index")
-    made.save(tmp_path / "index", force=True)
+        result.save(tmp_path / "index")
+    result.save(tmp_path / "index", force=True)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["index"]
 
 
@@ -77,11 +77,11 @@ def test_search_is_what_comparing_all_finds() -> None:
         )[:7]
         for query in queries
     ]
-    found = index.search(queries, 7)
-    for hits, right in zip(found, expected, strict=True):
+    actual = index.search(queries, 7)
+    for hits, right in zip(actual, expected, strict=True):
         np.testing.assert_allclose([h.cosine for h in hits], [c for _, c in right], atol=1e-5)
         assert {h.entity for h in hits[:3]} <= {name for name, _ in right}
-    assert [index.search(query[None], 7)[0] for query in queries] == found
+    assert [index.search(query[None], 7)[0] for query in queries] == actual
     assert [len(hits) for hits in index.search(queries[:1], 1000)] == [300]
 
 
@@ -122,8 +122,8 @@ def test_adding_is_building_the_union(
 @pytest.mark.parametrize("first", [0, 400])
 def test_a_saved_index_grows(kind: str, first: int, tmp_path: Path) -> None:
     encoder = TrigramEncoder()
-    made = DenseIndex.build(_many(first), encoder, kind=kind)  # type: ignore[arg-type]
-    made.save(tmp_path / "a")
+    result = DenseIndex.build(_many(first), encoder, kind=kind)  # type: ignore[arg-type]
+    result.save(tmp_path / "a")
     old = DenseIndex.open(tmp_path / "a")
     encoder.asked.clear()
     grown = old.add(_many(first + 50), encoder)
@@ -135,9 +135,9 @@ def test_a_saved_index_grows(kind: str, first: int, tmp_path: Path) -> None:
     own = encoder.encode(cards(_many(first + 50), range(first + 50)))
     right = [hits[0].entity for hits in again.search(own, 1)]
     assert right == list(_many(first + 50).entities)
-    in_memory = made.add(_many(first + 50), encoder)
+    in_memory = result.add(_many(first + 50), encoder)
     assert in_memory.search(own, 3) == again.search(own, 3)
-    assert {len(hits) for hits in made.search(own[:2], 1)} == {min(first, 1)}
+    assert {len(hits) for hits in result.search(own[:2], 1)} == {min(first, 1)}
 
 
 def test_a_killed_build_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,12 +152,12 @@ def test_a_killed_build_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         "shard-00001.npy",
         "shard-00001.sha256",
     ]
-    encoder, told = TrigramEncoder(), []
+    encoder, report = TrigramEncoder(), []
     resumed = DenseIndex.build(
-        graph, encoder, checkpoint=folder, progress=lambda n, total: told.append((n, total))
+        graph, encoder, checkpoint=folder, progress=lambda n, total: report.append((n, total))
     )
     assert len(encoder.asked) == 250
-    assert told == [(n, 450) for n in (100, 200, 300, 400, 450)]
+    assert report == [(n, 450) for n in (100, 200, 300, 400, 450)]
     queries = TrigramEncoder().encode(["castle north", "press 7"])
     whole = DenseIndex.build(graph, TrigramEncoder())
     assert resumed.search(queries, 9) == whole.search(queries, 9)

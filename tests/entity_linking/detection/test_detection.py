@@ -62,12 +62,12 @@ def spans_of(text: LinkedText) -> dict[str, str | None]:
 
 def test_overlapping_spans_are_decided_by_the_links(index: NameIndex) -> None:
     tagger = Fake((Span(0, 7, "PER", 0.9), Span(12, 20, "LOC", 0.6)))
-    found = linker(index, tagger, Decision()).detect([TEXT])[0]
-    assert [TEXT[k.mention.start : k.mention.end] for k in found.linked.links] == [
+    actual = linker(index, tagger, Decision()).detect([TEXT])[0]
+    assert [TEXT[k.mention.start : k.mention.end] for k in actual.linked.links] == [
         "Ann Lee", "New York", "New York City", "York",
     ]  # fmt: skip
-    assert found.kinds == ("PER", "LOC", "", "")
-    assert found.scores == (0.9, 0.6, 0.1, 0.1)
+    assert actual.kinds == ("PER", "LOC", "", "")
+    assert actual.scores == (0.9, 0.6, 0.1, 0.1)
     linked = linker(index, tagger, Decision(nil_from=0.0)).link([TEXT])[0]
     assert spans_of(linked) == {"Ann Lee": "Q1", "New York": "Q2", "York": "Q3"}
     surer = Fake((Span(0, 7, "PER", 0.9), Span(12, 25, "LOC", 0.6)))
@@ -76,8 +76,8 @@ def test_overlapping_spans_are_decided_by_the_links(index: NameIndex) -> None:
 
 def test_names_the_tagger_does_not_believe_are_left_out(index: NameIndex) -> None:
     names = NameLinker(index)
-    found = NamesAndTagger(names, Fake((), other=0.1), least=0.2).detect([TEXT])[0]
-    assert not found.linked.links
+    actual = NamesAndTagger(names, Fake((), other=0.1), least=0.2).detect([TEXT])[0]
+    assert not actual.linked.links
     with pytest.raises(LinkingError, match="least is 2"):
         NamesAndTagger(names, Fake(()), least=2)
 
@@ -91,9 +91,9 @@ def test_nil_is_an_answer_that_competes() -> None:
     mention, candidates = Mention(0, 3), (Candidate("Q1", 1.0, 1.0),)
     scores = np.array([0.0])
     decision = Decision(nil_score=1.0, nil_from=0.5)
-    said = decision.decide(mention, candidates, scores, 0.9)
-    assert said.entity is None
-    assert said.confidence == pytest.approx(0.9 * np.e / (1 + np.e))
+    output = decision.decide(mention, candidates, scores, 0.9)
+    assert output.entity is None
+    assert output.confidence == pytest.approx(0.9 * np.e / (1 + np.e))
     assert Decision(nil_score=-1.0, nil_from=0.5).decide(mention, candidates, scores).entity == "Q1"
     assert decision.decide(mention, (), np.zeros(0), 0.7).confidence == 0.7
     assert Decision(nil_score=1.0).decide(mention, candidates, scores).entity == "Q1"  # as before
@@ -105,8 +105,8 @@ def test_nil_is_an_answer_that_competes() -> None:
 
 def test_what_is_neither_linked_nor_surely_nil_is_left_out(index: NameIndex) -> None:
     tagger = Fake((Span(0, 7, "PER", 0.9), Span(27, 30, "PER", 0.4)))
-    said = linker(index, tagger, Decision(nil_from=0.3)).link([TEXT])[0]
-    assert spans_of(said)["She"] is None
+    output = linker(index, tagger, Decision(nil_from=0.3)).link([TEXT])[0]
+    assert spans_of(output)["She"] is None
     silent = linker(index, tagger, Decision(nil_from=0.5)).link([TEXT])[0]
     assert "She" not in spans_of(silent)
 
@@ -164,8 +164,8 @@ def test_what_a_pronoun_means(text: str, names: list[str], meant: list[list[str]
         at = text.index(name, at)
         spans.append((at, at + len(name)))
         at += len(name)
-    found = pronouns(text, spans, [name[:3].lower() != "ulm" for name in names])
-    assert [[text[slice(*spans[i])] for i in each.names] for each in found] == meant
+    actual = pronouns(text, spans, [name[:3].lower() != "ulm" for name in names])
+    assert [[text[slice(*spans[i])] for i in each.names] for each in actual] == meant
 
 
 @pytest.mark.parametrize(
@@ -187,18 +187,18 @@ def test_what_a_pronoun_means(text: str, names: list[str], meant: list[list[str]
 def test_what_a_description_means(text: str, meant: list[str]) -> None:
     names = sorted((text.index(name), name) for name in ("ULM", "Arden") if name in text)
     spans = [(at, at + len(name)) for at, name in names]
-    found = descriptions(text, spans, [None] * len(spans))
-    assert [text[each.start : each.end] for each in found] == meant
+    actual = descriptions(text, spans, [None] * len(spans))
+    assert [text[each.start : each.end] for each in actual] == meant
     last = "Arden" if text.count("is a town") == 2 else "ULM"
-    assert all({text[slice(*spans[i])] for i in each.names} == {last} for each in found)
+    assert all({text[slice(*spans[i])] for i in each.names} == {last} for each in actual)
 
 
 def test_a_name_may_say_its_kind() -> None:
     text = "Elsby Park and Tara Park met the River Elsby. The river flowed to this park and Elsby."
     names = ["Elsby Park", "Tara Park", "River Elsby"]
     spans = [(text.index(name), text.index(name) + len(name)) for name in names]
-    found = descriptions(text, spans, [None, True, None])  # Tara Park is a person
-    meant = {text[each.start : each.end]: each.names for each in found}
+    actual = descriptions(text, spans, [None, True, None])  # Tara Park is a person
+    meant = {text[each.start : each.end]: each.names for each in actual}
     assert meant == {"The river": (2,), "this park": (0,)}
 
 

@@ -43,17 +43,17 @@ def test_spans_of_both_in_order() -> None:
     """A span that both find has the tagger's kind and score; unlikely names are left out."""
     tagger = Tagger(Span(4, 7, "LOC", 0.9), Span(4, 5, "PER", 0.3))
     names = Names((0, 3), (2, 5), (4, 7), (4, 9))
-    (found,) = NamesAndTagger(names, tagger, least=0.2).detect(["abcdefghij"])
-    places = [(link.mention.start, link.mention.end) for link in found.linked.links]
+    (actual,) = NamesAndTagger(names, tagger, least=0.2).detect(["abcdefghij"])
+    places = [(link.mention.start, link.mention.end) for link in actual.linked.links]
     assert places == [(2, 5), (4, 5), (4, 7), (4, 9)]
-    assert found.scores == (0.2, 0.3, 0.9, 0.4)
-    assert found.kinds == ("", "PER", "LOC", "")
-    assert all(link.entity is None for link in found.linked.links)
+    assert actual.scores == (0.2, 0.3, 0.9, 0.4)
+    assert actual.kinds == ("", "PER", "LOC", "")
+    assert all(link.entity is None for link in actual.linked.links)
 
 
 def test_texts_come_in_order() -> None:
-    found = NamesAndTagger(Names((1, 2)), Tagger()).detect(["one", "two"])
-    assert [each.linked.text for each in found] == ["one", "two"]
+    actual = NamesAndTagger(Names((1, 2)), Tagger()).detect(["one", "two"])
+    assert [each.linked.text for each in actual] == ["one", "two"]
 
 
 @pytest.mark.parametrize("least", [-0.1, 1.1])

@@ -70,18 +70,18 @@ def index() -> FuzzyIndex:
     ],
 )
 def test_what_a_dictionary_misses(index: FuzzyIndex, written: str, meant: str) -> None:
-    (found,) = index.search([written])
-    assert found[0].surface == meant
+    (actual,) = index.search([written])
+    assert actual[0].surface == meant
 
 
 @settings(deadline=None)
 @given(st.lists(SURFACES, min_size=1, max_size=8))
 def test_a_name_finds_itself_first(surfaces: list[str]) -> None:
     index = FuzzyIndex.build(Name(f"Q{i}", surface) for i, surface in enumerate(surfaces))
-    for i, (surface, found) in enumerate(zip(surfaces, index.search(surfaces), strict=True)):
-        assert form_of(found[0].surface) == form_of(surface)
-        assert found[0].similarity == 1.0
-        assert f"Q{i}" in dict(found[0].bearers)
+    for i, (surface, each) in enumerate(zip(surfaces, index.search(surfaces), strict=True)):
+        assert form_of(each[0].surface) == form_of(surface)
+        assert each[0].similarity == 1.0
+        assert f"Q{i}" in dict(each[0].bearers)
 
 
 @settings(deadline=None)
@@ -119,13 +119,13 @@ def test_segments_are_cut_by_size(monkeypatch: pytest.MonkeyPatch, index: FuzzyI
 # ---- candidates ----------------------------------------------------------------------------------
 def test_candidates_say_how_alike_they_are(index: FuzzyIndex) -> None:
     source = FuzzyCandidates(index)
-    found = source.candidates([_text("Beyonsé", "Parris"), _text(), _text("qqq")])
-    (beyonce,), (paris, texas) = found[0]
+    actual = source.candidates([_text("Beyonsé", "Parris"), _text(), _text("qqq")])
+    (beyonce,), (paris, texas) = actual[0]
     assert (beyonce.entity, beyonce.reason) == ("Q36153", "like 'Beyoncé' .86")
     assert beyonce.prior == pytest.approx(6 / 7)
     assert (paris.entity, texas.entity) == ("Q90", "Q830149")
     assert paris.prior == texas.prior == paris.score == pytest.approx(5 / 6 / 2)
-    assert found[1:] == [[], [()]]
+    assert actual[1:] == [[], [()]]
 
 
 def test_priors_fall_with_the_likeness() -> None:
@@ -146,9 +146,9 @@ def test_a_name_written_right_has_the_prior_of_the_dictionary(small_graph: Knowl
     source = FuzzyCandidates(FuzzyIndex.of_graph(small_graph), max_names=1)
     linker = DictionaryLinker(small_graph, case="insensitive", exact=True, formula=LABELS_FIRST)
     (linked,) = linker.link(["Paris and the City of Light in France"])
-    (found,) = source.candidates([linked])
-    assert len(found) == 3
-    for link, candidates in zip(linked.links, found, strict=True):
+    (actual,) = source.candidates([linked])
+    assert len(actual) == 3
+    for link, candidates in zip(linked.links, actual, strict=True):
         assert [c.entity for c in candidates] == [c.entity for c in link.candidates]
         assert [c.prior for c in candidates] == pytest.approx([c.prior for c in link.candidates])
 
@@ -250,8 +250,8 @@ def test_what_is_there_is_not_overwritten(tmp_path: Path, index: FuzzyIndex) -> 
 
 def _segment(folder: Path) -> Path:
     (part,) = json.loads((folder / "manifest.json").read_text())["parts"]
-    found: Path = folder / part["folder"]
-    return found
+    result: Path = folder / part["folder"]
+    return result
 
 
 def _cut(folder: Path) -> None:
@@ -340,8 +340,8 @@ def test_a_damaged_folder_is_refused(tmp_path: Path, index: FuzzyIndex, told: st
 
 def test_the_manifest_counts(tmp_path: Path, index: FuzzyIndex) -> None:
     index.save(tmp_path / "names")
-    told = json.loads((tmp_path / "names" / "manifest.json").read_text())
-    (segment,) = told["parts"]
+    record = json.loads((tmp_path / "names" / "manifest.json").read_text())
+    (segment,) = record["parts"]
     assert (segment["n_names"], segment["n_entities"], segment["n_bearers"]) == (7, 7, 8)
 
 
@@ -366,10 +366,10 @@ def test_slips_in_real_names_are_found(data_root: Path) -> None:
     labels = [name for name in names if name.weight == 10 and len(name.surface) >= 6]
     drawn = [labels[i] for i in generator.choice(len(labels), 300, replace=False)]
     slips = [_slip(_slip(name.surface, generator), generator) for name in drawn]
-    found = FuzzyIndex.build(names).search(slips, k=10)
+    actual = FuzzyIndex.build(names).search(slips, k=10)
     n_found = sum(
         any(name.entity == entity for match in matches for entity, _ in match.bearers)
-        for name, matches in zip(drawn, found, strict=True)
+        for name, matches in zip(drawn, actual, strict=True)
     )
     assert n_found >= 0.9 * len(drawn)
 

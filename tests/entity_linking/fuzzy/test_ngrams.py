@@ -46,19 +46,19 @@ def test_cosine_is_that_of_sets() -> None:
     for query in [*forms[:40], *_random_names(40, 1)]:
         cosines = {i: _cosine(query, form) for i, form in enumerate(forms)}
         expected = sorted((-c, i) for i, c in cosines.items() if c)
-        found = _nearest(segment, query, len(forms))
-        assert [i for i, _ in found] == [i for _, i in expected]
-        assert [c for _, c in found] == pytest.approx([-c for c, _ in expected])
-        assert _nearest(segment, query, 7) == found[:7]
+        actual = _nearest(segment, query, len(forms))
+        assert [i for i, _ in actual] == [i for _, i in expected]
+        assert [c for _, c in actual] == pytest.approx([-c for c, _ in expected])
+        assert _nearest(segment, query, 7) == actual[:7]
 
 
 def test_skipped_n_grams_still_count() -> None:
     forms = _random_names(300, 2)
     segment = build_segment([Name(f"Q{i}", form) for i, form in enumerate(forms)])
     for query in forms[:40]:
-        found = dict(_nearest(segment, query, 5, max_postings=1))
-        assert found
-        assert found == pytest.approx({i: _cosine(query, forms[i]) for i in found})
+        actual = dict(_nearest(segment, query, 5, max_postings=1))
+        assert actual
+        assert actual == pytest.approx({i: _cosine(query, forms[i]) for i in actual})
 
 
 @settings(deadline=None)

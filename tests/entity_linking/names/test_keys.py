@@ -30,27 +30,27 @@ def test_what_is_found_are_the_keys(
     keys = [key for own in tables for key in own]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "KEYS_PER_CHUNK", n)
-        made = [table_of(own) for own in tables]
+        results = [table_of(own) for own in tables]
     every = [*texts, *keys]
     cut = cut_forms([" ".join(words) for words in every])
-    first, stops = find_keys(made, token_hashes(cut.codes, cut.begins, cut.stops), cut.limits)
+    first, stops = find_keys(results, token_hashes(cut.codes, cut.begins, cut.stops), cut.limits)
     expected = []
     n_before = 0
     for words in every:
         for at in range(len(words)):
-            found = [stop for stop in range(len(words), at, -1) if words[at:stop] in keys]
-            expected.extend((n_before + at, n_before + stop) for stop in found)
+            actual = [stop for stop in range(len(words), at, -1) if words[at:stop] in keys]
+            expected.extend((n_before + at, n_before + stop) for stop in actual)
         n_before += len(words)
     assert list(zip(first.tolist(), stops.tolist(), strict=True)) == expected
 
 
 def test_a_large_table_finds_each_of_its_keys_and_no_other_word() -> None:
-    made = table_of([[f"w{i}"] for i in range(50_000)])
+    result = table_of([[f"w{i}"] for i in range(50_000)])
     cut = cut_forms([f"w{i}" for i in range(100_000)])
     hashes = token_hashes(cut.codes, cut.begins, cut.stops)
-    first, _ = find_keys([made], hashes, cut.limits)
+    first, _ = find_keys([result], hashes, cut.limits)
     assert np.array_equal(first, np.arange(50_000))
-    assert len(made) < 2.1 * 50_000
+    assert len(result) < 2.1 * 50_000
 
 
 def test_no_index_and_no_text_hold_no_key() -> None:

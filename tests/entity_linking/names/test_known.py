@@ -51,12 +51,12 @@ def test_a_stretch_has_the_number_of_the_surface_with_its_characters(
     lengths = np.array([len(surface) for surface in asked], np.int64)
     begins = np.cumsum(lengths + 1) - lengths
     expected = [here.index(surface) if surface in here else -1 for surface in asked]
-    found = KnownSurfaces(dict.fromkeys(here, ())).numbers(codes, begins, begins + lengths)
-    assert found.tolist() == expected
+    actual = KnownSurfaces(dict.fromkeys(here, ())).numbers(codes, begins, begins + lengths)
+    assert actual.tolist() == expected
     with patched(keys, "_MIXER", np.uint64(0)):  # all surfaces share a hash
         table = KnownSurfaces(dict.fromkeys(here, ()))
-        found = table.numbers(codes, begins, begins + lengths)
-    assert found.tolist() == [number if number == 0 else -1 for number in expected]
+        actual = table.numbers(codes, begins, begins + lengths)
+    assert actual.tolist() == [number if number == 0 else -1 for number in expected]
 
 
 def test_many_surfaces_are_told_apart() -> None:
@@ -65,9 +65,9 @@ def test_many_surfaces_are_told_apart() -> None:
     lengths = np.array([len(name) for name in names])
     begins = np.cumsum(lengths + 1) - lengths
     table = KnownSurfaces(dict.fromkeys(names[::2], ()))
-    found = table.numbers(codes, begins, begins + lengths)
-    assert found[::2].tolist() == list(range(2_500))
-    assert (found[1::2] == -1).all()
+    actual = table.numbers(codes, begins, begins + lengths)
+    assert actual[::2].tolist() == list(range(2_500))
+    assert (actual[1::2] == -1).all()
 
 
 def test_what_means_nothing_is_refused_and_what_is_not_known_is_not() -> None:

@@ -24,13 +24,13 @@ def index_of(names: dict[str, str]) -> NameIndex:
 def test_words_in_common_count_by_their_share_of_the_name() -> None:
     """Popularity and counts are 0 here, so the priors are shares of the weights."""
     names = {"Q1": "Alpha Beta", "Q2": "Delta", "Q3": "Beta Gamma Epsilon", "Q4": "Zeta"}
-    found = NameCandidates(index_of(names)).of_surface("Beta Delta")
+    actual = NameCandidates(index_of(names)).of_surface("Beta Delta")
     inside = KIND_WEIGHTS[Kind.INSIDE] * 1 / 2  # "Delta" is half of the mention
     overlaps = [KIND_WEIGHTS[Kind.OVERLAP] * share for share in (1 / 2, 1 / 3)]
     total = inside + sum(overlaps)
     expected = [("Q2", inside), ("Q1", overlaps[0]), ("Q3", overlaps[1])]
-    assert [c.entity for c in found] == [entity for entity, _ in expected]
-    assert [c.prior for c in found] == pytest.approx([weight / total for _, weight in expected])
+    assert [c.entity for c in actual] == [entity for entity, _ in expected]
+    assert [c.prior for c in actual] == pytest.approx([weight / total for _, weight in expected])
 
 
 def test_initials_stand_for_all_names_before_the_last() -> None:
@@ -61,9 +61,9 @@ def test_one_candidate_may_be_asked_for_and_a_tie_goes_to_the_lower_identifier()
     first = index_of({"Q7": "Paris", "Q9": "Paris"})
     second = graph_from_records([Text(e, TextKind.LABEL, "Paris") for e in ("Q1", "Q8")])
     for index in (first.add(second), first):
-        found = NameCandidates(index, max_candidates=1).of_surface("Paris")
+        actual = NameCandidates(index, max_candidates=1).of_surface("Paris")
         lowest = min(index.identifiers(range(index.n_entities)))
-        assert [c.entity for c in found] == [lowest]
+        assert [c.entity for c in actual] == [lowest]
         (link,) = NameLinker(index, max_candidates=1).link(["In Paris."])[0].links
         assert [c.entity for c in link.candidates] == [lowest]
 

@@ -92,10 +92,10 @@ def test_candidates_say_why(world: NameIndex, surface: str, entity: str, reason:
 
 
 def test_priors_are_shares_in_order(world: NameIndex) -> None:
-    found = proposed(world, "Mercury")
-    assert [c.entity for c in found] == ["Q925", "Q308"]
-    assert found[0].prior == pytest.approx(1 / 1.9)
-    assert sum(c.prior for c in found) == pytest.approx(1)
+    actual = proposed(world, "Mercury")
+    assert [c.entity for c in actual] == ["Q925", "Q308"]
+    assert actual[0].prior == pytest.approx(1 / 1.9)
+    assert sum(c.prior for c in actual) == pytest.approx(1)
     assert proposed(world, "Zanzibar") == ()
 
 
@@ -262,17 +262,15 @@ def test_adding_is_building_the_union(
     assert added.n_names == built.n_names
 
     def said(index: NameIndex) -> list[list[tuple[str, float]]]:
-        return [
-            [(c.entity, round(c.prior, 9)) for c in found] for found in answers(index, surfaces)
-        ]
+        return [[(c.entity, round(c.prior, 9)) for c in each] for each in answers(index, surfaces)]
 
     assert said(added) == said(built)
 
 
 def _damage(folder: Path, how: str) -> None:
     manifest = folder / "manifest.json"
-    said = json.loads(manifest.read_text())
-    segment = folder / said["parts"][0]["folder"]
+    output = json.loads(manifest.read_text())
+    segment = folder / output["parts"][0]["folder"]
     column, _, value = how.partition(" = ")
     if how == "no manifest":
         manifest.unlink()
@@ -345,8 +343,10 @@ def test_a_damaged_folder_is_replaced_by_force_alone(world: NameIndex, tmp_path:
 def test_two_processes_share_an_index(world: NameIndex, tmp_path: Path) -> None:
     index = world.save(tmp_path / "names")
     with multiprocessing.get_context("fork").Pool(2) as pool:
-        found = pool.map_async(answers, [index, index]).get(timeout=120)  # a dead one is waited for
-    assert found == [answers(world)] * 2
+        actual = pool.map_async(answers, [index, index]).get(
+            timeout=120
+        )  # a dead one is waited for
+    assert actual == [answers(world)] * 2
 
 
 def test_texts_do_not_depend_on_their_batch(world: NameIndex) -> None:
@@ -382,5 +382,5 @@ def test_a_name_with_a_nul_harms_no_other() -> None:
     records = [Text(entity, TextKind.LABEL, name) for entity, name in names.items()]
     index = NameIndex.build(graph_from_records([Triple("Q1", "P1", "Q2"), *records]))
     whole = LinkedText("Paris \x00 a\x00b c", (gold_link(0, 5, None),))
-    ((found,),) = NameCandidates(index).candidates([whole])
-    assert [candidate.entity for candidate in found] == ["Q3"]
+    ((actual,),) = NameCandidates(index).candidates([whole])
+    assert [candidate.entity for candidate in actual] == ["Q3"]

@@ -92,7 +92,7 @@ def leftmost_longest(labels: list[str], text: str, case: Case) -> dict[tuple[int
     ways = {**(raised if case == "smart" else {}), **written}
     form, origins = normalise(text, fold=fold)
     words, starts, ends, _ = split_tokens([form])
-    at, found = 0, {}
+    at, result = 0, {}
     while at < len(words):
         stops = range(len(words), at, -1)
         stop = next((stop for stop in stops if marked_key(words[at:stop]) in ways), None)
@@ -102,9 +102,9 @@ def leftmost_longest(labels: list[str], text: str, case: Case) -> dict[tuple[int
         start, end = int(starts[at]), int(ends[stop - 1])
         if origins is not None:
             start, end = origins[0][start], origins[1][end - 1]
-        found[start, end] = ways[marked_key(words[at:stop])]
+        result[start, end] = ways[marked_key(words[at:stop])]
         at = stop
-    return found
+    return result
 
 
 NAME_WORDS = ["New", "York", "Café", "東京", "Straße", "of", "İzmir", "O'Neill", "U.S."]
@@ -127,9 +127,9 @@ def test_every_label_is_found_in_its_own_text(labels: list[str]) -> None:
 def test_candidates_of_mentions_that_were_never_linked() -> None:
     linker = NameLinker(NameIndex.build(graph_of("Paris")))
     text = LinkedText("Paris, Rome, Paris", tuple(gold_link(*at, "x") for at in ((0, 5), (7, 11))))
-    found = linker.candidates([text, text])
-    assert [[c.entity for c in own] for own in found[0]] == [["Q0"], []]
-    assert found == linker.candidates([text]) * 2
+    actual = linker.candidates([text, text])
+    assert [[c.entity for c in own] for own in actual[0]] == [["Q0"], []]
+    assert actual == linker.candidates([text]) * 2
 
 
 def test_gates() -> None:
@@ -196,8 +196,8 @@ def test_faulty_gates_are_named(bad: dict[str, float]) -> None:
 def test_segments_are_searched_together(tmp_path: Path) -> None:
     index = NameIndex.build(graph_of("New York")).save(tmp_path / "names")
     more = index.add(graph_from_records([Text("Q9", TextKind.LABEL, "New York City")]))
-    found = NameLinker(more.save(tmp_path / "names")).link(["New York City or New York"])[0]
-    assert [link.entity for link in found.links] == ["Q9", "Q0"]
+    actual = NameLinker(more.save(tmp_path / "names")).link(["New York City or New York"])[0]
+    assert [link.entity for link in actual.links] == ["Q9", "Q0"]
 
 
 def test_bounded_memory_changes_no_link(
@@ -231,7 +231,7 @@ def test_recall_on_text_of_others(data_root: Path) -> None:
         graph_from_records([Text(qid, TextKind.LABEL, label) for qid, label, *_ in picked])
     )
     hits: Counter[bool] = Counter()
-    for text, found in zip(texts, NameCandidates(index).candidates(texts), strict=True):
-        for link, candidates in zip(text.links, found, strict=True):
+    for text, each in zip(texts, NameCandidates(index).candidates(texts), strict=True):
+        for link, candidates in zip(text.links, each, strict=True):
             hits[link.entity in {c.entity for c in candidates}] += 1
     assert hits[True] > 0.9 * hits.total()

@@ -31,7 +31,7 @@ def built(names: list[str], sources: list[Source], *, variants: bool) -> list[ob
         np.array(sources, np.uint8),
         np.ones(len(names), np.float32),
     )
-    made, longest = build_segment(
+    result, longest = build_segment(
         rows,
         entities=Vocabulary.of(f"e{i:03}" for i in range(len(names))),
         popularity=np.zeros(len(names), np.float32),
@@ -39,11 +39,11 @@ def built(names: list[str], sources: list[Source], *, variants: bool) -> list[ob
         raised_popularity=np.zeros(0, np.float32),
         variants=variants,
     )
-    keys = {key: [*zip(*(col[made.entries(key)].tolist() for col in
-                         (made.key_names, made.key_kinds)), strict=True)]
-            for key in made.keys}  # fmt: skip
-    words = {word: made.postings(word).tolist() for word in made.words}
-    return [longest, keys, words, made.name_words.tolist()]
+    keys = {key: [*zip(*(col[result.entries(key)].tolist() for col in
+                         (result.key_names, result.key_kinds)), strict=True)]
+            for key in result.keys}  # fmt: skip
+    words = {word: result.postings(word).tolist() for word in result.words}
+    return [longest, keys, words, result.name_words.tolist()]
 
 
 @settings(deadline=None, max_examples=120)

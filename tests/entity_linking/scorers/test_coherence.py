@@ -22,8 +22,8 @@ FLOOR = 1e-4
 def text_of(*mentions: dict[str, float]) -> LinkedText:
     """One letter a mention, candidates with their priors."""
     links = tuple(
-        Link(Mention(i, i + 1), tuple(Candidate(e, p, p) for e, p in found.items()), None, 1.0)
-        for i, found in enumerate(mentions)
+        Link(Mention(i, i + 1), tuple(Candidate(e, p, p) for e, p in each.items()), None, 1.0)
+        for i, each in enumerate(mentions)
     )
     return LinkedText("x" * max(len(mentions), 1), links)
 
@@ -60,18 +60,18 @@ def oracle(
             joined[names[h]].add(names[t])
             joined[names[t]].add(names[h])
     own = [[c.entity for c in link.candidates] for link in text.links]
-    known = sorted({e for found in own for e in found if e in joined})
+    known = sorted({e for each in own for e in each if e in joined})
     walkers = nx.Graph()
     walkers.add_nodes_from(known)
     for a, b in combinations(known, 2):
-        if any(a in found and b in found for found in own):
+        if any(a in item and b in item for item in own):
             continue
         weight = float(b in joined[a])
         if hops == 2:
             weight += sum(1 / degree[v] for v in joined[a] & joined[b] if degree[v] <= hub_limit)
         if weight:
             walkers.add_edge(a, b, weight=weight)
-    found = []
+    results = []
     for m, link in enumerate(text.links):
         restart = dict.fromkeys(known, 0.0)
         for other, voter in enumerate(text.links):
@@ -82,8 +82,8 @@ def oracle(
         shares = {}
         if any(restart.values()):
             shares = nx.pagerank(walkers, 0.85, restart, max_iter=2000, tol=1e-13)
-        found.append([float(np.log(shares.get(c.entity, 0.0) + FLOOR)) for c in link.candidates])
-    return found
+        results.append([float(np.log(shares.get(c.entity, 0.0) + FLOOR)) for c in link.candidates])
+    return results
 
 
 @pytest.mark.parametrize("dense_nodes", [0, 1000])
@@ -161,10 +161,10 @@ def test_walks_reach_their_tolerance() -> None:
         np.eye(200) - 0.9 * weights.toarray() / weights.sum(axis=0).clip(min=1), 0.1 * np.eye(200)
     )
     for tolerance in (1e-3, 1e-6, 1e-9):
-        found = personalised_pagerank(
+        actual = personalised_pagerank(
             walkable(weights.tocsr()), np.eye(200), damping=0.9, tolerance=tolerance
         )
-        assert np.abs(found - exact).max() < 4 * tolerance
+        assert np.abs(actual - exact).max() < 4 * tolerance
     assert n_steps(0.85, 1e-6) < 30
 
 
@@ -177,8 +177,7 @@ def test_documents_of_a_real_graph_do_not_meet(data_root: Path) -> None:
     priors = [0.55, *[0.05] * 9]
     chosen = [[draws.choice(names, 10, False).tolist() for _ in range(10)] for _ in range(20)]
     texts = [
-        text_of(*(dict(zip(found, priors, strict=True)) for found in mentions))
-        for mentions in chosen
+        text_of(*(dict(zip(each, priors, strict=True)) for each in mentions)) for mentions in chosen
     ]
     scorer = CoherenceScorer(graph)
     together, alone = scorer.scores(texts), [scorer.scores([text])[0] for text in texts]

@@ -86,26 +86,26 @@ def model() -> Reranker:
 
 
 def with_counter(model: Reranker, folder: Path) -> tuple[Reranker, Told]:
-    told = Told()
+    report = Told()
     model.save(folder, force=True)
-    return Reranker.open(folder, {"prior": PriorScorer(), "told": told}), told
+    return Reranker.open(folder, {"prior": PriorScorer(), "told": report}), report
 
 
 def test_few_are_asked_and_nothing_is_lost(model: Reranker, tmp_path: Path) -> None:
-    asking, told = with_counter(model, tmp_path / "m")
+    asking, report = with_counter(model, tmp_path / "m")
     texts = world(200, 2)
     assert asking.accuracy(texts) == asking.everywhere().accuracy(texts) == 1.0
-    told.n_asked = 0
+    report.n_asked = 0
     asking.scores(texts)
-    assert 100 <= told.n_asked < 200, "of 400 mentions 100 are open"
+    assert 100 <= report.n_asked < 200, "of 400 mentions 100 are open"
     assert model.asking is not None
     assert model.asking.missed == 0.0
     assert 0.1 < model.asking.changeable < model.asking.asked < 0.5
-    said = str(model.asking)
-    assert said.startswith("told used where the best answer without it has at most 0.")
-    told.n_asked = 0
+    output = str(model.asking)
+    assert output.startswith("told used where the best answer without it has at most 0.")
+    report.n_asked = 0
     asking.everywhere().scores(texts)
-    assert told.n_asked == 400
+    assert report.n_asked == 400
 
 
 def test_who_is_asked_has_the_scores_of_asking_everywhere(model: Reranker) -> None:
@@ -188,26 +188,26 @@ def test_the_least_asking_that_misses_no_more(seed: int, most: float) -> None:
     rng = np.random.default_rng(seed)
     rows = CandidateRows.of(world(60, seed))
     first, full = rng.normal(size=(2, len(rows))) * 2
-    found = fitted(rows, first, full, ["told"], most)
+    actual = fitted(rows, first, full, ["told"], most)
     sure = sureness(rows, first)
     differs = answers(rows, first) != answers(rows, full)
 
     def missed(to: float) -> float:
         return float((differs & (sure > to)).mean())
 
-    assert found.changeable == differs.mean()
-    assert found.asked == (sure <= found.most_sure).mean()
-    assert missed(found.most_sure) == found.missed <= most
-    if found.most_sure:
-        doubt = (1 - found.most_sure) / MARGIN
+    assert actual.changeable == differs.mean()
+    assert actual.asked == (sure <= actual.most_sure).mean()
+    assert missed(actual.most_sure) == actual.missed <= most
+    if actual.most_sure:
+        doubt = (1 - actual.most_sure) / MARGIN
         assert missed(1 - doubt + 1e-9) <= most < missed(1 - doubt - 1e-9)
 
 
 def test_nothing_that_changes_is_nothing_that_is_asked() -> None:
     rows = CandidateRows.of(world(60, 0))
     logits = np.random.default_rng(0).normal(size=len(rows))
-    found = fitted(rows, logits, logits, ["told"], 0.0)
-    assert (found.most_sure, found.asked, found.changeable) == (0.0, 0.0, 0.0)
+    actual = fitted(rows, logits, logits, ["told"], 0.0)
+    assert (actual.most_sure, actual.asked, actual.changeable) == (0.0, 0.0, 0.0)
 
 
 def test_what_is_asked_must_be_there() -> None:
@@ -326,8 +326,8 @@ def test_why_says_whether_dear_scorers_were_asked(model: Reranker, ends: bool) -
 
 
 def test_why_of_given_mentions() -> None:
-    told = fit(Told())
-    pipeline = Pipeline(Mentions(), Source(), told, Decision(nil_score=0.0))
+    report = fit(Told())
+    pipeline = Pipeline(Mentions(), Source(), report, Decision(nil_score=0.0))
     given = linked("Rome, Paris and Rome", ("Paris", [], None))
     (text,) = pipeline.disambiguate([given])
     ((paris,),) = explain(pipeline, [text])

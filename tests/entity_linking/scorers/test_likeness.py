@@ -50,8 +50,8 @@ def test_name_likeness(surface: str, name: str, expected: float) -> None:
 @example(["J. R. R. Tolkien", "JRR Tolkien", "Tolkien", "jrr", "J R R"])
 def test_many_at_once_are_compared_as_two_in_a_loop(some: list[str]) -> None:
     first, second = np.array(list(product(range(len(some)), repeat=2)), np.int64).T
-    found = likenesses(some, first, second)
-    for a, b, likeness in zip(first, second, found, strict=True):
+    actual = likenesses(some, first, second)
+    for a, b, likeness in zip(first, second, actual, strict=True):
         assert likeness == pytest.approx(likeness_by_loops(some[a], some[b])), (some[a], some[b])
 
 
@@ -75,12 +75,12 @@ def likeness_by_loops(one: str, other: str) -> float:
     x, y = a.casefold(), b.casefold()
     if a == b or x == y:
         return 1.0 if a == b else 0.95
-    told = telling(a)
+    report = telling(a)
     is_short = any(
         short.isupper() and len(short) > 2 and short in acronyms(name)
         for short, name in ((a.replace(".", ""), b), (b.replace(".", ""), a))
     )
-    if (told and told == telling(b)) or is_short:
+    if (report and report == telling(b)) or is_short:
         return 0.92
     prefix = len(list(takewhile(lambda two: two[0] == two[1], zip(x, y, strict=False))))
     words = dice(x.split(), y.split())

@@ -41,13 +41,13 @@ TEXTS = [
 @pytest.fixture(scope="module")
 def texts(small_graph: KnowledgeGraph) -> list[LinkedText]:
     """Dictionary links, the first text with an unknown candidate and a link without any."""
-    found = DictionaryLinker(small_graph, case="insensitive").link(TEXTS)
+    result = DictionaryLinker(small_graph, case="insensitive").link(TEXTS)
     odd = linked(
         "Nowhere near Paris",
         ("Nowhere", [], None),
         ("Paris", [("Q90", 0.5), ("unknown", 0.4)], "Q90"),
     )
-    return [odd, *found]
+    return [odd, *result]
 
 
 @pytest.mark.parametrize("name", SCORERS)
@@ -110,9 +110,9 @@ def test_coherence_against_loops(
     scorer = SCORERS["type" if by_type else "neighbour"](small_graph)
     n_positive = 0
     for text, scores in zip(texts, scorer.scores(texts), strict=True):
-        for i, (link, found) in enumerate(zip(text.links, scores, strict=True)):
+        for i, (link, each) in enumerate(zip(text.links, scores, strict=True)):
             expected = [coherence(small_graph, text, i, c.entity, by_type) for c in link.candidates]
-            np.testing.assert_allclose(found, expected, atol=1e-12)
+            np.testing.assert_allclose(each, expected, atol=1e-12)
             n_positive += sum(value > 0 for value in expected)
     assert n_positive > 3
 
@@ -184,11 +184,11 @@ def test_overlap_against_loops(
     scorer = OverlapScorer(small_graph, window=window)
     n_positive = 0
     for text, scores in zip(texts, scorer.scores(texts), strict=True):
-        for link, found in zip(text.links, scores, strict=True):
+        for link, each in zip(text.links, scores, strict=True):
             sides = text.text[: link.mention.start], text.text[link.mention.end :]
             before, after = ("".join(c if c.isalnum() else " " for c in s).split() for s in sides)
             context = {w.lower() for w in before[-window:] + after[:window]} & set(idf)
-            for candidate, value in zip(link.candidates, found, strict=True):
+            for candidate, value in zip(link.candidates, each, strict=True):
                 weights = {w: f * idf[w] for w, f in cards[candidate.entity].items()}
                 dot = sum(weights.get(w, 0.0) * idf[w] for w in context)
                 norms = [sum(v * v for v in weights.values()), sum(idf[w] ** 2 for w in context)]

@@ -51,8 +51,8 @@ def test_nil_is_learned(model: Reranker) -> None:
     right = n_nil = 0
     for text, scores in zip(texts, model.scores(texts), strict=True):
         link = text.links[0]
-        found = decision.decide(link.mention, link.candidates, scores[0])
-        answer = found.entity if found.candidates[0].score > 0 else None
+        actual = decision.decide(link.mention, link.candidates, scores[0])
+        answer = actual.entity if actual.candidates[0].score > 0 else None
         right += answer == link.entity
         n_nil += answer is None
     assert right / 300 == pytest.approx(model.accuracy(texts))
@@ -220,10 +220,10 @@ def test_absent_gold_trains_nil_or_is_left_out() -> None:
 def test_ablation_finds_what_matters(small_graph: KnowledgeGraph) -> None:
     scorers: dict[str, Scorer] = {"prior": PriorScorer(), "none": NeighbourScorer(small_graph)}
     parts = [toy_world(n, n) for n in (200, 60, 200)]
-    found = ablation(scorers, *parts, settings=QUICK)
-    assert list(found) == ["", "prior", "none"]
-    assert found[""] > found["prior"] + 0.2
-    assert abs(found[""] - found["none"]) < 0.05
+    actual = ablation(scorers, *parts, settings=QUICK)
+    assert list(actual) == ["", "prior", "none"]
+    assert actual[""] > actual["prior"] + 0.2
+    assert abs(actual[""] - actual["none"]) < 0.05
 
 
 def test_gold_joins_candidates() -> None:

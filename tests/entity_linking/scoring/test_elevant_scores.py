@@ -57,9 +57,9 @@ def test_each_case(gold: str, said: str, required: Counts, ignored: Counts) -> N
     names = {"Q1": "Q1", "Q2": "Q2", "NIL": None}
     name = gold.removeprefix("optional ")
     labels = [] if gold == "-" else [Label(ULM, names[name], is_optional=name != gold)]
-    found = {} if said == "-" else {ULM: names[said]}
-    assert counted(labels, found, "required") == required
-    assert counted(labels, found, "ignored") == ignored
+    actual = {} if said == "-" else {ULM: names[said]}
+    assert counted(labels, actual, "required") == required
+    assert counted(labels, actual, "ignored") == ignored
 
 
 NESTED = [
@@ -109,8 +109,8 @@ def test_labels_are_read_with_what_stands_around_them(tmp_path: Path) -> None:
     row = {"id": 3, "text": "abc defghijkl", "evaluation_span": [2, 13], "labels": labels}
     path = tmp_path / "x.jsonl"
     path.write_text(json.dumps(row) + "\n", encoding="utf-8")
-    (found,) = read_labelled(path, DamageReport())
-    assert found == LabelledText(
+    (actual,) = read_labelled(path, DamageReport())
+    assert actual == LabelledText(
         "c defghijkl",
         (Label((2, 8), "Q1", children=(1,)), Label((2, 5), None, is_optional=True, parent=0)),
         "3",
@@ -118,7 +118,7 @@ def test_labels_are_read_with_what_stands_around_them(tmp_path: Path) -> None:
     with pytest.raises(ScoreError, match="mode is 'strict'; give 'required' or 'ignored'"):
         count_elevant([], [], mode="strict")  # type: ignore[arg-type]
     with pytest.raises(LinkingError, match="text 0 differs"):
-        count_elevant([found], [LinkedText("other", ())], mode="required")
+        count_elevant([actual], [LinkedText("other", ())], mode="required")
 
 
 @pytest.mark.data

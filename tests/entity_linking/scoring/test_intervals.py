@@ -21,21 +21,21 @@ from entity_linking.scoring.intervals import (
 
 def test_a_ratio_equals_resampling_by_hand() -> None:
     above, below = np.array([1.0, 0.0, 2.0, 1.0]), np.array([2.0, 0.0, 2.0, 4.0])
-    found = ratio_interval(above, below, generator=generator(3, "x"), n_resamples=50)
-    assert (found.estimate, found.n, found.method) == (0.5, 4, "bootstrap")
+    actual = ratio_interval(above, below, generator=generator(3, "x"), n_resamples=50)
+    assert (actual.estimate, actual.n, actual.method) == (0.5, 4, "bootstrap")
     drawn = generator(3, "x").integers(4, size=(50, 4))
     values = []
     for rows in drawn.tolist():
         total = sum(below[i] for i in rows)
         values.append(sum(above[i] for i in rows) / total if total else 0.0)
-    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(values, [0.025, 0.975])))
+    assert (actual.low, actual.high) == pytest.approx(tuple(np.quantile(values, [0.025, 0.975])))
 
 
 def test_a_pair_draws_the_same_items() -> None:
     ours = (np.array([1.0, 0.0, 2.0]), np.array([2.0, 1.0, 2.0]))
     shifted = (ours[0] + ours[1], ours[1])
-    found = paired_ratio_interval(shifted, ours, generator=generator(0, "x"), n_resamples=100)
-    assert (found.estimate, found.low, found.high) == pytest.approx((1.0, 1.0, 1.0))
+    actual = paired_ratio_interval(shifted, ours, generator=generator(0, "x"), n_resamples=100)
+    assert (actual.estimate, actual.low, actual.high) == pytest.approx((1.0, 1.0, 1.0))
 
 
 @pytest.mark.parametrize(
@@ -57,13 +57,13 @@ def test_faults_are_told(
 def test_a_pair_is_cut_at_its_quantiles_and_needs_two_items() -> None:
     ours = (np.array([1.0, 0.0, 2.0, 0.0]), np.array([1.0, 1.0, 2.0, 2.0]))
     theirs = (np.array([0.0, 1.0, 1.0, 1.0]), ours[1])
-    found = paired_ratio_interval(ours, theirs, generator=generator(1, "x"), n_resamples=60)
-    assert (found.estimate, found.n) == (0.0, 4)
+    actual = paired_ratio_interval(ours, theirs, generator=generator(1, "x"), n_resamples=60)
+    assert (actual.estimate, actual.n) == (0.0, 4)
     values = []
     for rows in generator(1, "x").integers(4, size=(60, 4)).tolist():
         total = sum(ours[1][i] for i in rows)
         values.append(sum(ours[0][i] - theirs[0][i] for i in rows) / total)
-    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(values, [0.025, 0.975])))
+    assert (actual.low, actual.high) == pytest.approx(tuple(np.quantile(values, [0.025, 0.975])))
     one = (np.array([1.0]), np.array([1.0]))
     with pytest.raises(ScoreError, match="at least two items"):
         paired_ratio_interval(one, one, generator=generator(0))

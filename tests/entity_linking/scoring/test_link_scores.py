@@ -42,13 +42,13 @@ ENTITY = st.sampled_from([None, "Q1", "Q2", "Q3", "X"])
 @st.composite
 def links(draw: st.DrawFn) -> tuple[Link, ...]:
     """Of few spans, so that two links often share one, a sure one and a doubtful one."""
-    made = []
+    results = []
     for _ in range(draw(st.integers(0, 4))):
         mention = Mention(*draw(st.sampled_from([(0, 2), (0, 3), (1, 3), (4, 5), (6, 9)])))
         names = draw(st.lists(st.sampled_from(["Q1", "Q2", "Q3", "X"]), unique=True, max_size=3))
         candidates = tuple(Candidate(name, 0.5, 0.0) for name in names)
-        made.append(Link(mention, candidates, draw(ENTITY), draw(st.sampled_from([0.2, 0.7]))))
-    return tuple(sorted(made, key=lambda link: link.mention))
+        results.append(Link(mention, candidates, draw(ENTITY), draw(st.sampled_from([0.2, 0.7]))))
+    return tuple(sorted(results, key=lambda link: link.mention))
 
 
 PAIRS = st.lists(st.tuples(links(), links()), min_size=2, max_size=5)
@@ -80,12 +80,12 @@ def naive_matches(gold: LinkedText, found: LinkedText, match: Match) -> tuple[in
 def test_counts_equal_the_best_of_all_pairings(
     pairs: list[tuple[tuple[Link, ...], tuple[Link, ...]]], match: Match
 ) -> None:
-    gold, found = texts([a for a, _ in pairs]), texts([b for _, b in pairs])
-    counts = count_links(gold, found, match=match, known=KNOWN)
-    expected = [naive_matches(a, b, match) for a, b in zip(gold, found, strict=True)]
+    gold, actual = texts([a for a, _ in pairs]), texts([b for _, b in pairs])
+    counts = count_links(gold, actual, match=match, known=KNOWN)
+    expected = [naive_matches(a, b, match) for a, b in zip(gold, actual, strict=True)]
     assert counts.tolist() == [list(row) for row in expected]
     n_gold, n_found, n_right = (sum(row[i] for row in expected) for i in range(3))
-    assert score_links(gold, found, match=match, known=KNOWN.__contains__) == LinkScore(
+    assert score_links(gold, actual, match=match, known=KNOWN.__contains__) == LinkScore(
         n_gold, n_found, n_right
     )
     rates = []
@@ -105,10 +105,10 @@ def test_counts_equal_the_best_of_all_pairings(
 def test_span_scores_equal_loops(
     pairs: list[tuple[tuple[Link, ...], tuple[Link, ...]]],
 ) -> None:
-    gold, found = texts([a for a, _ in pairs]), texts([b for _, b in pairs])
-    asked = outcomes(gold, found, known=KNOWN)
+    gold, actual = texts([a for a, _ in pairs]), texts([b for _, b in pairs])
+    asked = outcomes(gold, actual, known=KNOWN)
     n = dict.fromkeys(["all", "in", "right", "at1", "nil", "said", "both"], 0)
-    for expected, predicted in zip(gold, found, strict=True):
+    for expected, predicted in zip(gold, actual, strict=True):
         for link in expected.links:
             same = [k for k in predicted.links if k.mention == link.mention]
             answer = max(same, key=lambda k: k.confidence) if same else None
@@ -123,25 +123,25 @@ def test_span_scores_equal_loops(
             n["said"] += answer is not None and chosen is None
             n["both"] += answer is not None and chosen is None and is_nil
     assert (span_score(asked).n_gold, span_score(asked).n_correct) == (n["all"], n["right"])
-    assert score_spans(gold, found, known=KNOWN).n_gold == n["in"]
+    assert score_spans(gold, actual, known=KNOWN).n_gold == n["in"]
     assert score_nils(asked) == LinkScore(n["nil"], n["said"], n["both"])
-    by_name = {m.name: m for m in measures(gold, found, known=KNOWN, gold_spans_only=False)}
+    by_name = {m.name: m for m in measures(gold, actual, known=KNOWN, gold_spans_only=False)}
     at_1 = by_name["recall@1, in graph"]
     assert (at_1.numerators.sum(), at_1.denominators.sum()) == (n["at1"], n["in"])
     assert by_name["NIL F1"].value == pytest.approx(score_nils(asked).f1)
     assert by_name["weak micro F1"].value == pytest.approx(
-        score_links(gold, found, match="weak", known=KNOWN).f1
+        score_links(gold, actual, match="weak", known=KNOWN).f1
     )
     assert by_name["strong macro F1"].value == pytest.approx(
-        macro_scores(count_links(gold, found, match="strong", known=KNOWN)).f1
+        macro_scores(count_links(gold, actual, match="strong", known=KNOWN)).f1
     )
 
 
 @settings(deadline=None, max_examples=20)
 @given(PAIRS, st.randoms())
 def test_laws(pairs: list[tuple[tuple[Link, ...], tuple[Link, ...]]], random: object) -> None:
-    gold, found = texts([a for a, _ in pairs]), texts([b for _, b in pairs])
-    strong, weak = (count_links(gold, found, match=m) for m in ("strong", "weak"))
+    gold, actual = texts([a for a, _ in pairs]), texts([b for _, b in pairs])
+    strong, weak = (count_links(gold, actual, match=m) for m in ("strong", "weak"))
     assert (weak[:, 2] >= strong[:, 2]).all()
     assert (weak[:, 2] <= weak[:, :2].min(1)).all()
     for match in ("strong", "weak"):
@@ -152,10 +152,10 @@ def test_laws(pairs: list[tuple[tuple[Link, ...], tuple[Link, ...]]], random: ob
     random.shuffle(order)  # type: ignore[attr-defined]
     for match in ("strong", "weak"):
         again = count_links(
-            [gold[i] for i in order], [found[i] for i in order], match=match, known=KNOWN
+            [gold[i] for i in order], [actual[i] for i in order], match=match, known=KNOWN
         )
-        assert again.tolist() == count_links(gold, found, match=match, known=KNOWN)[order].tolist()
-    flipped = count_links(found, gold, match="weak")
+        assert again.tolist() == count_links(gold, actual, match=match, known=KNOWN)[order].tolist()
+    flipped = count_links(actual, gold, match="weak")
     assert flipped[:, [1, 0, 2]].tolist() == weak.tolist()
 
 
@@ -175,16 +175,16 @@ def test_the_surest_of_two_links_on_a_span_is_the_answer(
 
 def test_weak_matching_is_not_greedy() -> None:
     gold = LinkedText(TEXT, (gold_link(0, 6, "Q1"), gold_link(5, 8, "Q1")))
-    found = LinkedText(TEXT, (gold_link(0, 1, "Q1"), gold_link(4, 6, "Q1")))
-    assert score_links([gold], [found], match="weak") == LinkScore(2, 2, 2)
+    actual = LinkedText(TEXT, (gold_link(0, 1, "Q1"), gold_link(4, 6, "Q1")))
+    assert score_links([gold], [actual], match="weak") == LinkScore(2, 2, 2)
     touching = LinkedText(TEXT, (gold_link(6, 7, "Q2"), gold_link(8, 9, "Q1")))
     assert score_links([gold], [touching], match="weak").n_correct == 0
 
 
 def test_a_text_without_links() -> None:
     empty, one = LinkedText(TEXT, ()), LinkedText(TEXT, (gold_link(0, 1, "Q1"),))
-    for gold, found, f1 in ((empty, empty, 1.0), (empty, one, 0.0), (one, empty, 0.0)):
-        assert macro_scores(count_links([gold], [found], match="strong")).f1 == f1
+    for gold, each, f1 in ((empty, empty, 1.0), (empty, one, 0.0), (one, empty, 0.0)):
+        assert macro_scores(count_links([gold], [each], match="strong")).f1 == f1
     outside = LinkedText(TEXT, (gold_link(0, 1, "X"),))
     assert macro_scores(count_links([outside], [empty], match="strong", known=KNOWN)).f1 == 1.0
     assert macro_scores(np.zeros((0, 3), np.int64)) == MacroScore(0.0, 0.0, 0.0, 0)
@@ -193,11 +193,11 @@ def test_a_text_without_links() -> None:
 def test_gold_spans_alone() -> None:
     gold = LinkedText(TEXT, (gold_link(0, 2, "Q1"), gold_link(4, 6, None)))
     links_ = (gold_link(0, 2, "Q1"), gold_link(0, 3, "Q1"), gold_link(4, 6, "Q2"))
-    found = LinkedText(TEXT, links_)
-    (kept,) = on_gold_spans([gold], [found])
+    actual = LinkedText(TEXT, links_)
+    (kept,) = on_gold_spans([gold], [actual])
     assert [link.mention for link in kept.links] == [Mention(0, 2), Mention(4, 6)]
-    free = report([gold], [found], known=None, gold_spans_only=False)
-    bound = report([gold], [found], known=None, gold_spans_only=True)
+    free = report([gold], [actual], known=None, gold_spans_only=False)
+    bound = report([gold], [actual], known=None, gold_spans_only=True)
     assert free["strong micro precision"].value == pytest.approx(1 / 3)
     assert bound["strong micro precision"].value == 1 / 2
     assert free["accuracy, all"] == bound["accuracy, all"]
@@ -206,8 +206,8 @@ def test_gold_spans_alone() -> None:
 
 def test_bins() -> None:
     gold = LinkedText(TEXT, tuple(gold_link(i, i + 1, f"Q{i}") for i in range(6)))
-    found = LinkedText(TEXT, tuple(gold_link(i, i + 1, f"Q{i % 2}") for i in range(5)))
-    asked = outcomes([gold], [found])
+    actual = LinkedText(TEXT, tuple(gold_link(i, i + 1, f"Q{i % 2}") for i in range(5)))
+    asked = outcomes([gold], [actual])
     counts = {"Q1": 1, "Q2": 9, "Q3": 10, "Q4": 999, "Q5": 1000}
     levels = popularity_bins(asked, counts)
     assert levels == {
@@ -230,34 +230,34 @@ def some_texts(n: int, wrong_every: int) -> tuple[list[LinkedText], list[LinkedT
     gold = [
         LinkedText(TEXT, (gold_link(0, 2, "Q1"), gold_link(3, 4, "Q2")), str(i)) for i in range(n)
     ]
-    found = [
+    results = [
         replace(t, links=(t.links[0], gold_link(3, 4, "Q3"))) if i % wrong_every == 0 else t
         for i, t in enumerate(gold)
     ]
-    return gold, found
+    return gold, results
 
 
 def test_a_report_has_intervals_and_tables() -> None:
-    gold, found = some_texts(20, 4)
-    asked = outcomes(gold, found)
+    gold, actual = some_texts(20, 4)
+    asked = outcomes(gold, actual)
     bins = {"degree": popularity_bins(asked, {"Q1": 3})}
-    made = report(gold, found, known=KNOWN, gold_spans_only=False, bins=bins, n_resamples=200)
-    score = made["strong micro F1"]
+    result = report(gold, actual, known=KNOWN, gold_spans_only=False, bins=bins, n_resamples=200)
+    score = result["strong micro F1"]
     assert score.value == pytest.approx(35 / 40)
     assert score.interval is not None
     assert score.interval.low < score.value < score.interval.high
-    assert made == report(
-        gold, found, known=KNOWN, gold_spans_only=False, bins=bins, n_resamples=200
+    assert result == report(
+        gold, actual, known=KNOWN, gold_spans_only=False, bins=bins, n_resamples=200
     )
-    table = made.to_markdown()
+    table = result.to_markdown()
     assert "| strong micro F1 | 0.875 | 0." in table
     assert "| 1-9 | 20 | 1.000 | 1.000 |" in table
-    parsed = json.loads(made.to_json())
+    parsed = json.loads(result.to_json())
     assert parsed["scores"][0]["name"] == "strong micro precision"
-    row = to_markdown({"ours": made}, ["accuracy, all", "recall@30, all"]).splitlines()[-1]
+    row = to_markdown({"ours": result}, ["accuracy, all", "recall@30, all"]).splitlines()[-1]
     assert row.startswith("| ours | 0.875 [")
     with pytest.raises(ScoreError, match="no score is called 'f1'; there are: strong micro"):
-        made["f1"]
+        result["f1"]
 
 
 def test_paired_differences() -> None:

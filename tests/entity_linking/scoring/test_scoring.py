@@ -64,11 +64,11 @@ def outcome(gold: str | None) -> Outcome:
 def test_bins_of_popularity_go_by_powers() -> None:
     counts = {"a": 0, "b": 1, "c": 9, "d": 10, "e": 99, "f": 100}
     asked = [*map(outcome, ["f", "a", "b", "c", "d", "e", "unknown", None])]
-    found = popularity_bins(asked, counts)
-    assert {name: score.n_gold for name, score in found.items()} == {
+    actual = popularity_bins(asked, counts)
+    assert {name: score.n_gold for name, score in actual.items()} == {
         "0": 2, "1-9": 2, "10-99": 2, "100-999": 1,
     }  # fmt: skip
-    assert [*found] == ["0", "1-9", "10-99", "100-999"]
+    assert [*actual] == ["0", "1-9", "10-99", "100-999"]
     assert [*popularity_bins(asked[:1], counts, base=2)] == ["64-127"]
     assert popularity_bins([outcome(None), outcome("b")], counts.__getitem__).keys() == {"1-9"}
     with pytest.raises(ScoreError, match="base is 1"):

@@ -30,9 +30,9 @@ def sense(lemma: str, number: int, n_tags: int, part: str = "v") -> Sense:
 
 def test_priors_are_over_lemma_and_surface_together() -> None:
     table = SenseTable([sense("go", 1, 320), sense("went", 1, 1, "a")])
-    (found,) = sense_candidates(["went"], table, lemmatise, surfaces=True)
-    assert found.entities == ("go.v.01", "went.a.01")
-    assert found.priors == pytest.approx((321 / 323, 2 / 323))
+    (actual,) = sense_candidates(["went"], table, lemmatise, surfaces=True)
+    assert actual.entities == ("go.v.01", "went.a.01")
+    assert actual.priors == pytest.approx((321 / 323, 2 / 323))
     (alone,) = sense_candidates(["went"], table, lemmatise)
     assert (alone.entities, alone.priors) == (("go.v.01",), (1.0,))
 
@@ -58,12 +58,12 @@ def test_a_span_has_the_most_frequent_senses_of_all_its_keys(
     word: str, counts: list[tuple[str, int]], most: int
 ) -> None:
     senses = [sense(lemma, i, n) for i, (lemma, n) in enumerate(counts)]
-    found = sense_candidates(
+    actual = sense_candidates(
         [word], SenseTable(senses, max_candidates=most), lemmatise, surfaces=True
     )
     entities, priors = expected(word, senses, most)
-    assert [list(c.entities) for c in found] == ([entities] if entities else [])
-    assert [list(c.priors) for c in found] == (
+    assert [list(c.entities) for c in actual] == ([entities] if entities else [])
+    assert [list(c.priors) for c in actual] == (
         [pytest.approx([float(p) for p in priors])] if entities else []
     )
 

@@ -57,7 +57,7 @@ def with_candidates(graph: KnowledgeGraph, texts: list[SenseText]) -> list[Linke
 def oracle(text: LinkedText, *, method: str, priors: bool, sentences: bool) -> list[list[float]]:
     """networkx; with `sentences` each line is its own context, else the document is."""
     walkers = nx.Graph(EDGES)
-    found = []
+    results = []
     for i, link in enumerate(text.links):
         own = [c.entity for c in link.candidates]
         restart = dict.fromkeys(walkers, 0.0)
@@ -73,8 +73,8 @@ def oracle(text: LinkedText, *, method: str, priors: bool, sentences: bool) -> l
         shares = {}
         if any(restart.values()):
             shares = nx.pagerank(walkers, 0.85, restart, max_iter=2000, tol=1e-14)
-        found.append([float(np.log(shares.get(e, 0.0) + FLOOR)) for e in own])
-    return found
+        results.append([float(np.log(shares.get(e, 0.0) + FLOOR)) for e in own])
+    return results
 
 
 @pytest.mark.parametrize("method", ["ppr", "ppr_w2w"])
@@ -136,10 +136,10 @@ def test_a_context_grows_by_whole_sentences(
 
 
 def test_relations_are_undirected_and_weigh_one(graph: KnowledgeGraph) -> None:
-    found = relations(graph)
-    assert found.nnz == 2 * len(EDGES)
-    assert (found != found.T).nnz == 0
-    assert set(found.data.tolist()) == {1.0}
+    actual = relations(graph)
+    assert actual.nnz == 2 * len(EDGES)
+    assert (actual != actual.T).nnz == 0
+    assert set(actual.data.tolist()) == {1.0}
 
 
 def links_of(graph: KnowledgeGraph, synset: str, **options: str) -> dict[str, float]:

@@ -131,12 +131,12 @@ def test_first_sense_and_prior_and_their_score(
     graph: KnowledgeGraph, texts: list[SenseText]
 ) -> None:
     linked = pipeline(graph, texts, FirstSense()).disambiguate([t.linked for t in texts])
-    found = answers(texts, linked)
-    assert found == {
+    actual = answers(texts, linked)
+    assert actual == {
         "d0.s0.t0": SHORE, "d0.s0.t1": RIVER, "d0.s1.t0": FLOW,
         "d1.s0.t0": SHORE, "d1.s0.t1": MONEY, "d1.s0.t2": SHORE,
     }  # fmt: skip
-    score = score_senses(texts, found, SYNSET_OF)
+    score = score_senses(texts, actual, SYNSET_OF)
     assert (score.n_gold, score.n_predicted, score.n_correct) == (6, 6, 4)
     by_prior = pipeline(graph, texts, PriorScorer()).disambiguate([t.linked for t in texts])
     assert answers(texts, by_prior)["d0.s0.t0"] == LENDER

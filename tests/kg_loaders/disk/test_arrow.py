@@ -28,9 +28,9 @@ TYPES = [pa.string(), pa.large_string()]
 
 @given(st.lists(st.text()), st.sampled_from(TYPES))
 def test_strings(values: list[str], type: pa.DataType) -> None:
-    made = strings_array(values, type)
-    made.validate(full=True)
-    assert made.equals(pa.array(values, type))
+    result = strings_array(values, type)
+    result.validate(full=True)
+    assert result.equals(pa.array(values, type))
 
 
 def test_no_string_is_made_of_half_a_surrogate_pair_or_beyond_its_offsets(
@@ -48,20 +48,20 @@ def test_no_string_is_made_of_half_a_surrogate_pair_or_beyond_its_offsets(
 @given(st.lists(st.integers(0, 200)), st.sampled_from(["<i4", "<i8", "|u1", "<f4"]), st.data())
 def test_numbers_there_and_back(values: list[int], dtype: str, data: st.DataObject) -> None:
     numbers = np.array(values, dtype)
-    made = numbers_array(numbers)
-    assert made.equals(pa.array(numbers))
+    result = numbers_array(numbers)
+    assert result.equals(pa.array(numbers))
     first = data.draw(st.integers(0, len(values)))
-    np.testing.assert_array_equal(numpy_of(made[first:]), numbers[first:], strict=True)
+    np.testing.assert_array_equal(numpy_of(result[first:]), numbers[first:], strict=True)
     np.testing.assert_array_equal(numpy_of(numbers_array(numbers[::-2])), numbers[::-2])
 
 
 @given(st.lists(st.booleans()), st.data())
 def test_masks_there_and_back(values: list[bool], data: st.DataObject) -> None:
     mask = np.array(values, np.bool_)
-    made = mask_array(mask)
-    assert made.equals(pa.array(mask))
+    result = mask_array(mask)
+    assert result.equals(pa.array(mask))
     first = data.draw(st.integers(0, len(values)))
-    np.testing.assert_array_equal(numpy_of(made[first:]), mask[first:], strict=True)
+    np.testing.assert_array_equal(numpy_of(result[first:]), mask[first:], strict=True)
 
 
 @pytest.mark.parametrize("type", [pa.bool_(), pa.int32(), pa.float64()])
@@ -95,9 +95,9 @@ def test_commands_allocate_as_the_system_does_unless_told_otherwise() -> None:
         "except SystemExit: pass\n"
         "import pyarrow; print(pyarrow.default_memory_pool().backend_name)"
     )
-    told = {"ARROW_DEFAULT_MEMORY_POOL": "mimalloc"}
-    for own, wanted in (({}, "system"), (told, "mimalloc")):
-        environment = {k: v for k, v in os.environ.items() if k not in told} | own
+    report = {"ARROW_DEFAULT_MEMORY_POOL": "mimalloc"}
+    for own, wanted in (({}, "system"), (report, "mimalloc")):
+        environment = {k: v for k, v in os.environ.items() if k not in report} | own
         done = subprocess.run(
             [sys.executable, "-c", code],
             env=environment,

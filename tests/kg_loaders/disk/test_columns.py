@@ -107,9 +107,9 @@ def test_what_is_mapped_is_what_was_written(tmp_path: Path) -> None:
     sliced = columns(["", "é", "ab", "c"], [0, 1])
     sliced["names"] = sliced["names"][1:3]
     write(tmp_path / "toy", FORMAT, LAYOUT, {}, sliced, force=False)
-    found = map_columns(open_sealed(tmp_path / "toy", FORMAT), LAYOUT)
-    assert (found["names"].to_pylist(), found["ids"].tolist()) == (["é", "ab"], [0, 1])
-    assert found["raw"].read_bytes() == b"raw"
+    actual = map_columns(open_sealed(tmp_path / "toy", FORMAT), LAYOUT)
+    assert (actual["names"].to_pylist(), actual["ids"].tolist()) == (["é", "ab"], [0, 1])
+    assert actual["raw"].read_bytes() == b"raw"
 
 
 def test_strings_that_are_none_are_refused_whoever_sealed_them(tmp_path: Path) -> None:
@@ -127,8 +127,11 @@ def test_strings_that_are_none_are_refused_whoever_sealed_them(tmp_path: Path) -
 def test_another_type_than_the_layout_says_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "toy"
     write(folder, FORMAT, LAYOUT, {}, columns(["a"], [0]), force=False)
-    for layout, told in [({"ids": "<i8"}, "int32, not int64"), ({"raw": STRINGS}, r"raw\.arrow")]:
-        with pytest.raises(StoreError, match=told):
+    for layout, message in [
+        ({"ids": "<i8"}, "int32, not int64"),
+        ({"raw": STRINGS}, r"raw\.arrow"),
+    ]:
+        with pytest.raises(StoreError, match=message):
             map_columns(open_sealed(folder, FORMAT), layout)
 
 
@@ -141,13 +144,13 @@ def test_a_part_is_named_by_what_is_said_of_it_and_its_files(tmp_path: Path) -> 
     for entry in values["parts"]:
         name = entry.pop("folder")
         sealed = {
-            file.removeprefix(f"{name}/"): msgspec.convert(told, FileSeal)
-            for file, told in values["files"].items()
+            file.removeprefix(f"{name}/"): msgspec.convert(message, FileSeal)
+            for file, message in values["files"].items()
             if file.startswith(name)
         }
         assert sorted(sealed) == ["ids.npy", "names.arrow", "raw.bin"]
-        told = msgspec.json.encode([entry, sealed], order="deterministic")
-        assert name == hashlib.sha256(told).hexdigest()[:16]
+        report = msgspec.json.encode([entry, sealed], order="deterministic")
+        assert name == hashlib.sha256(report).hexdigest()[:16]
         assert re.fullmatch("[0-9a-f]{16}", name)
 
 
@@ -160,7 +163,7 @@ def test_parts_are_added_beside_the_others_and_equal_ones_lie_once(tmp_path: Pat
     add_parts(folder, FORMAT, LAYOUT, [other, one], after=first)
     there = parts_of(folder)
     assert (len(there), len(set(there)), there[0], there[2]) == (3, 2, first[0], first[0])
-    assert {place.name for place in folder.iterdir()} == {"manifest.json", *there}
+    assert {path.name for path in folder.iterdir()} == {"manifest.json", *there}
     sealed = open_sealed(folder, FORMAT)
     assert map_columns(sealed, LAYOUT, there[1])["names"].to_pylist() == ["b"]
     assert read_manifest(folder, FORMAT)["of"] == "all"

@@ -62,13 +62,13 @@ def _settle() -> None:
 def test_no_damage_to_a_graph_is_silent_or_a_crash(
     kg: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    found = flips.outcomes({"graph": (kg, flips.damages(kg))})["graph"]
-    bad = [each for each in found if each.verdict not in ("refused", "same")]
+    actual = flips.outcomes({"graph": (kg, flips.damages(kg))})["graph"]
+    bad = [each for each in actual if each.verdict not in ("refused", "same")]
     assert not bad, bad
-    n_flips = sum(each.damage.how == "flip" for each in found)
+    n_flips = sum(each.damage.how == "flip" for each in actual)
     assert n_flips >= 100
-    assert all(each.verdict == "refused" for each in found if each.damage.how == "flip")
-    record_property("damage to a graph", f"{len(found)}, none silent, none a crash")
+    assert all(each.verdict == "refused" for each in actual if each.damage.how == "flip")
+    record_property("damage to a graph", f"{len(actual)}, none silent, none a crash")
 
 
 @pytest.mark.parametrize(

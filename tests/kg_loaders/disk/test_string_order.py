@@ -19,8 +19,8 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 def test_sorted_as_python_sorts(values: list[str], n_threads: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(string_order, "_LEAST", 5)
-        found, ranks = sorted_strings(pa.array(values, pa.large_string()), n_threads)
-    assert found.to_pylist() == sorted(values)
+        actual, ranks = sorted_strings(pa.array(values, pa.large_string()), n_threads)
+    assert actual.to_pylist() == sorted(values)
     assert [sorted(values).index(value) for value in values] == ranks.tolist()
 
 

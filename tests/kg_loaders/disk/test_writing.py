@@ -142,10 +142,10 @@ def test_missing_folders_above(tmp_path: Path) -> None:
 
 
 def test_a_place_that_takes_no_files(write: Write, tmp_path: Path) -> None:
-    place = Path("/sys/kernel") if os.getuid() == 0 else tmp_path
-    place.chmod(0o555)
+    path = Path("/sys/kernel") if os.getuid() == 0 else tmp_path
+    path.chmod(0o555)
     with pytest.raises(WriteError, match="choose a folder that you may write to"):
-        write(place / "out", "x")
+        write(path / "out", "x")
     (tmp_path / "file").touch()
     with pytest.raises(WriteError, match="cannot be written"):
         write(tmp_path / "file" / "out", "x")

@@ -77,8 +77,8 @@ def test_keys_of_parallel_edges_are_relations(tmp_path: Path) -> None:
     graph.add_edge("a", "c")  # numbered
     nx.write_graphml(graph, tmp_path / "x.graphml")
     report = DamageReport()
-    found = triples(list(graphml.read(tmp_path / "x.graphml", report)))
-    assert {*found} == {
+    actual = triples(list(graphml.read(tmp_path / "x.graphml", report)))
+    assert {*actual} == {
         Triple("a", "knows", "b"), Triple("a", "likes", "b"), Triple("a", "knows", "c"),
         Triple("a", "related", "c"),
     }  # fmt: skip

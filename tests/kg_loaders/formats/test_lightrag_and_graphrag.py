@@ -115,8 +115,8 @@ def test_what_lightrag_changes_counts(graph: KnowledgeGraph, tmp_path: Path) -> 
     assert {frozenset((h, t)) for h, r, t in new if r == "visits"} == {frozenset(("Q1", "Q142"))}
     assert len(new) == 2
     paris = again.entities.id("Q90")
-    said = {value for value, _ in again.entity_texts.of(paris, TextKind.DESCRIPTION)}
-    assert {"It is old", "Stadt"} <= said
+    output = {value for value, _ in again.entity_texts.of(paris, TextKind.DESCRIPTION)}
+    assert {"It is old", "Stadt"} <= output
     assert again.types(again.entities.id("Q7")) == ["person"]
     assert again.aliases(paris) == [("City of Light", 7)]
 

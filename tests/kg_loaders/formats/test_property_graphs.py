@@ -85,11 +85,11 @@ def test_half_a_table(text: str, words: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("space", SPACES)
 def test_every_namespace_of_graphml(space: str, tmp_path: Path) -> None:
-    drawn = nx.MultiDiGraph()
-    drawn.add_node("n1", name="Mira", type="Person")
-    drawn.add_edge("n1", "n2", label="knows")
+    network = nx.MultiDiGraph()
+    network.add_node("n1", name="Mira", type="Person")
+    network.add_edge("n1", "n2", label="knows")
     path = tmp_path / "x.graphml"
-    nx.write_graphml(drawn, path)
+    nx.write_graphml(network, path)
     text = path.read_text().replace(
         'xmlns="http://graphml.graphdrawing.org/xmlns"',
         f'xmlns="http://graphml.graphdrawing.org/xmlns{space}"',

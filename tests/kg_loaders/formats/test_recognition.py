@@ -169,9 +169,9 @@ def test_parquet_of_another_name(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_readers_of_other_branches_have_their_names(text: str, kind: str, tmp_path: Path) -> None:
-    found = kind_of(text.encode())
-    assert found is not None
-    assert found.format == kind
+    actual = kind_of(text.encode())
+    assert actual is not None
+    assert actual.format == kind
     path = tmp_path / "x.txt"
     path.write_text(text)
     if kind in FORMATS:

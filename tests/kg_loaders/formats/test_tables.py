@@ -73,13 +73,13 @@ def test_what_csv_writes_is_read(
     path = tmp_path_factory.mktemp("csv") / "x.csv"
     path.write_bytes(sink.getvalue().encode())
     report = DamageReport(DamagePolicy.SKIP)
-    found = list(csv_triples.read(path, report, delimiter=delimiter))
+    actual = list(csv_triples.read(path, report, delimiter=delimiter))
     whole = [row for row in rows if all(row)]
     wanted = [Triple(*row) for row in whole if any(field.strip() for field in row)]
     if rows[0][0].startswith("\ufeff"):  # which is taken for a byte-order mark
         return
-    assert found == wanted
-    report.n_triples = len(found)
+    assert actual == wanted
+    report.n_triples = len(actual)
     report.check()
 
 
@@ -87,9 +87,9 @@ def test_faults_of_rows_have_their_places(tmp_path: Path) -> None:
     text = 'a,r,b\na,r\n"two\nlines",r,b\na,,b\n"a"b,r,c\nd,r,e\n"open,r,c\n'
     (tmp_path / "x.csv").write_text(text)
     report = DamageReport(DamagePolicy.SKIP)
-    found = list(csv_triples.read(tmp_path / "x.csv", report))
-    assert found == [Triple("a", "r", "b"), Triple("two\nlines", "r", "b"), Triple("d", "r", "e")]
-    report.n_triples = len(found)
+    actual = list(csv_triples.read(tmp_path / "x.csv", report))
+    assert actual == [Triple("a", "r", "b"), Triple("two\nlines", "r", "b"), Triple("d", "r", "e")]
+    report.n_triples = len(actual)
     report.check()
     places = [(r.line, r.byte_offset, r.reason.split(":")[0]) for r in report.rejections]
     assert places == [

@@ -64,11 +64,11 @@ def test_blocks_say_what_lines_say(
     path = tmp_path_factory.mktemp("texts") / "x.tsv"
     path.write_bytes(start + (end.join(lines) + end * is_ended).encode())
     options: Any = {"columns": columns, "header": header, "max_line_bytes": 30, "language": "de"}
-    found = []
+    actual = []
     for reader in (read_texts_in_blocks, read_texts):
         report = DamageReport(DamagePolicy.SKIP)
-        found.append(outcome(reader(path, report, **options), report))
-    assert found[0] == found[1]
+        actual.append(outcome(reader(path, report, **options), report))
+    assert actual[0] == actual[1]
 
 
 def test_wikidata5m(tmp_path: Path) -> None:

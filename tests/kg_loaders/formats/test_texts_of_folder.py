@@ -63,8 +63,8 @@ def test_columns_by_a_header(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_aliases_of_wikidata5m(tmp_path: Path, packed: bool) -> None:
-    found = read(tmp_path, "wikidata5m_entity.txt", "a\tAda\tA. \t \n\nb\tBo\n", packed=packed)
-    assert found == [
+    actual = read(tmp_path, "wikidata5m_entity.txt", "a\tAda\tA. \t \n\nb\tBo\n", packed=packed)
+    assert actual == [
         Text("a", LABEL, "Ada", "en"), Text("a", ALIAS, "A.", "en"), Text("b", LABEL, "Bo", "en"),
     ]  # fmt: skip
     more = read(tmp_path, "wikidata5m_relation.txt", "r\tlikes\n")
@@ -106,12 +106,12 @@ def test_relations_of_codex(tmp_path: Path) -> None:
 
 def test_identifiers_of_nell_are_read_where_there_is_no_text(tmp_path: Path) -> None:
     names = ["concept:city:new_york", "concept_river_nile", "plain"]
-    found = list(texts_of_folder(tmp_path, entities=names, relations=["concept:lives"]))
-    assert [(text.node, text.kind) for text in found] == [
+    actual = list(texts_of_folder(tmp_path, entities=names, relations=["concept:lives"]))
+    assert [(text.node, text.kind) for text in actual] == [
         (names[0], LABEL), (names[0], TYPE), (names[1], LABEL), (names[1], TYPE),
     ]  # fmt: skip
-    assert found[0].value == "new york"
-    assert found[1].value == "city"
+    assert actual[0].value == "new york"
+    assert actual[1].value == "city"
     (tmp_path / "entity2text.txt").write_text("plain\tA plain name\n", encoding="utf-8")
     (one,) = texts_of_folder(tmp_path, entities=names, relations=[])
     assert one.value == "A plain name"

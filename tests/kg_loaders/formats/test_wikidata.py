@@ -210,9 +210,9 @@ def test_numbers_stand_for_ids_of_old_dumps(options: Json, tmp_path: Path) -> No
     old = other("wikibase-entityid", OLD)
     line = entity("Q1", {"P31": [statement(old)], "P2": [statement(value("Q3")), statement(old)]})
     every = {("P31", "Q7"), ("P2", "Q3"), ("P2", "Q7")}
-    found = load(dump(tmp_path, line), **options)
+    actual = load(dump(tmp_path, line), **options)
     wanted = options.get("properties", ["P2", "P31"])
-    assert {tuple(t[1:]) for t in found if isinstance(t, Triple)} == {
+    assert {tuple(t[1:]) for t in actual if isinstance(t, Triple)} == {
         each for each in every if each[0] in wanted
     }
 

@@ -33,11 +33,11 @@ KINDS = {
 
 def records(path: Path, **options: Any) -> list[Any]:
     report = DamageReport()
-    found = list(read(path, report, **options))
-    report.n_triples = sum(isinstance(record, Triple) for record in found)
-    report.n_texts = len(found) - report.n_triples
+    result = list(read(path, report, **options))
+    report.n_triples = sum(isinstance(record, Triple) for record in result)
+    report.n_texts = len(result) - report.n_triples
     report.check()
-    return sorted(found, key=repr)
+    return sorted(result, key=repr)
 
 
 def triples(path: Path, **options: Any) -> set[tuple[str, str, str]]:
@@ -113,26 +113,26 @@ def test_classes_are_closed_over_subclasses(dump: Path) -> None:
         classes |= below
     assert len(classes) > 5
     members = {head for head, relation, tail in every if relation == "P31" and tail in classes}
-    found = records(dump, instances_of=["Q3"])
-    assert {tuple(r) for r in found if isinstance(r, Triple)} == {
+    actual = records(dump, instances_of=["Q3"])
+    assert {tuple(r) for r in actual if isinstance(r, Triple)} == {
         t for t in every if t[0] in members
     }
-    assert {r.node for r in found if isinstance(r, Text) and not r.is_relation} <= members
+    assert {r.node for r in actual if isinstance(r, Text) and not r.is_relation} <= members
     only = records(dump, instances_of=["Q3"], properties=["P17"])
     assert {r.head for r in only if isinstance(r, Triple)} <= members
     assert any(isinstance(r, Triple) for r in only)
 
 
 def test_statements_with_qualifiers_are_nodes(dump: Path) -> None:
-    found = triples(dump, qualifiers=True)
-    direct = {t for t in found if ":" not in t[1]}
+    actual = triples(dump, qualifiers=True)
+    direct = {t for t in actual if ":" not in t[1]}
     assert direct == triples(dump)
-    qualifiers = {t for t in found if t[1].startswith("pq:")}
+    qualifiers = {t for t in actual if t[1].startswith("pq:")}
     assert qualifiers
     assert {t[1] for t in qualifiers} == {"pq:P642"}  # dates have no place
     for node in {head for head, _, _ in qualifiers}:
-        ((item, link, _),) = [t for t in found if t[2] == node]
-        ((_, value, tail),) = [t for t in found if t[0] == node and t[1].startswith("ps:")]
+        ((item, link, _),) = [t for t in actual if t[2] == node]
+        ((_, value, tail),) = [t for t in actual if t[0] == node and t[1].startswith("ps:")]
         assert (item, link.removeprefix("p:"), tail) in direct
         assert link.removeprefix("p:") == value.removeprefix("ps:")
 

@@ -142,7 +142,7 @@ def statement(
     n: int = 1,
 ) -> Json:  # fmt: skip
     """A statement with references, and with qualifiers where it is `qualified`."""
-    found: Json = {
+    results: Json = {
         "mainsnak": {"snaktype": snak["snaktype"], "property": relation, **snak},
         "type": "statement", "id": f"Q0${random.getrandbits(128):032x}", "rank": rank,
     }  # fmt: skip
@@ -151,7 +151,7 @@ def statement(
             "P248": [_of("P248", item_value(random.randint(1, n)), random)],
             "P813": [_of("P813", other_value(random, "time"), random)],
         }
-        found["references"] = [
+        results["references"] = [
             {"hash": f"{random.getrandbits(160):040x}", "snaks": snaks, "snaks-order": list(snaks)}
         ]
     if qualified and random.random() < 0.3:
@@ -159,8 +159,8 @@ def statement(
             "P642": [_of("P642", item_value(random.randint(1, n)), random)],
             "P580": [_of("P580", other_value(random, "time"), random)],
         }
-        found |= {"qualifiers": qualifiers, "qualifiers-order": list(qualifiers)}
-    return found
+        results |= {"qualifiers": qualifiers, "qualifiers-order": list(qualifiers)}
+    return results
 
 
 def _of(relation: str, snak: Json, random: Random) -> Json:
@@ -233,9 +233,9 @@ def read_with_json(
             if id[:1] not in ("Q", "P") or "missing" in entity or "redirect" in entity:
                 continue
             for kind in ("labels", "aliases", "descriptions"):
-                found = entity.get(kind) or {}
+                result = entity.get(kind) or {}
                 for language in languages:
-                    terms = found.get(language, [])
+                    terms = result.get(language, [])
                     for term in terms if isinstance(terms, list) else [terms]:
                         texts.append((id, kind, term["value"], language))
             if id[0] == "P":

@@ -88,15 +88,15 @@ def files(tmp_path: Path) -> list[str]:
 
 def test_the_command(files: list[str], tmp_path: Path) -> None:
     for out, more in (("one", []), ("other", ["--beyond-memory", "256M"])):
-        told = CliRunner().invoke(app, ["kg", "build", *files, "-o", str(tmp_path / out), *more])
-        assert told.exit_code == 0, told.output
+        outcome = CliRunner().invoke(app, ["kg", "build", *files, "-o", str(tmp_path / out), *more])
+        assert outcome.exit_code == 0, outcome.output
     same_bytes(tmp_path / "one", tmp_path / "other")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["n.tsv", "one", "other", "t.tsv"]
-    for size, said in (("2X", "is not a number of bytes"), ("1M", "too little to sort in")):
+    for size, output in (("2X", "is not a number of bytes"), ("1M", "too little to sort in")):
         line = ["kg", "build", *files, "-o", str(tmp_path / "no"), "--beyond-memory", size]
         refused = CliRunner().invoke(app, line)
         assert refused.exit_code == 1
-        assert said in refused.output
+        assert output in refused.output
         assert not (tmp_path / "no").exists()
 
 

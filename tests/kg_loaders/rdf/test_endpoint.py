@@ -67,9 +67,9 @@ class Handler(BaseHTTPRequestHandler):
             return
         limit = min(int(re.findall(r"LIMIT (\d+)", query)[-1]), self.server.most_rows)
         query = re.sub(r"LIMIT \d+", f"LIMIT {limit}", query)
-        found = self.server.store.query(query)
-        assert isinstance(found, ox.QuerySolutions)
-        content = found.serialize(format=ox.QueryResultsFormat.JSON)
+        result = self.server.store.query(query)
+        assert isinstance(result, ox.QuerySolutions)
+        content = result.serialize(format=ox.QueryResultsFormat.JSON)
         assert content is not None
         self._reply(200, {"Content-Type": "application/sparql-results+json"}, content)
 

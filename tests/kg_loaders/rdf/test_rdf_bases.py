@@ -52,21 +52,21 @@ def test_a_base_with_dot_segments_is_refused_with_its_remedy(tmp_path: Path, for
             with pytest.raises(SourceError, match=rf"facts\.{format}: the base .*\.\. in it"):
                 list(read(path, report))
     path.write_text(WRITERS[format](DOTTED), encoding="utf-8")
-    with pytest.raises(SourceError, match=f"write it without them, as {MENDED}") as told:
+    with pytest.raises(SourceError, match=f"write it without them, as {MENDED}") as error:
         list(read(path, DamageReport()))
     path.write_text(WRITERS[format](MENDED), encoding="utf-8")
     assert list(read(path, DamageReport())) == [Triple("http://e.org/a/s", P, f"{MENDED}o")]
     with pytest.raises(SourceError, match="the option base_iri"):
         list(read(path, DamageReport(), base_iri=DOTTED))
-    assert DOTTED in str(told.value)
+    assert DOTTED in str(error.value)
 
 
 def test_a_relative_base_is_resolved_first(tmp_path: Path) -> None:
     for format in ("jsonld", "ttl"):
         path = tmp_path / f"facts.{format}"
         path.write_text(WRITERS[format]("../b/./c/", "../s"), encoding="utf-8")
-        found = list(read(path, DamageReport(), base_iri="http://e.org/x/y/z"))
-        assert found == [Triple("http://e.org/x/b/s", P, "http://e.org/x/b/c/o")]
+        actual = list(read(path, DamageReport(), base_iri="http://e.org/x/y/z"))
+        assert actual == [Triple("http://e.org/x/b/s", P, "http://e.org/x/b/c/o")]
 
 
 def test_a_base_on_two_blocks_and_a_nested_one(tmp_path: Path) -> None:
@@ -101,9 +101,9 @@ SEGMENTS = st.lists(st.sampled_from(["a", "b", ".a", "..", ".", "a..b"]), min_si
 @given(SEGMENTS, SEGMENTS)
 def test_as_the_standard_library_resolves(base: list[str], reference: list[str]) -> None:
     where, what = f"http://e.org/{'/'.join(base)}/", "/".join(reference)
-    ((_, _, found, _),) = ox.parse(
+    ((_, _, actual, _),) = ox.parse(
         turtle(where, "s").replace("<o>", f"<{what}>"), ox.RdfFormat.TURTLE
     )
     if not has_dot_segments(where):
-        assert found.value == urljoin(where, what)  # type: ignore[union-attr]
+        assert actual.value == urljoin(where, what)  # type: ignore[union-attr]
     assert has_dot_segments(where) == ("/./" in where or "/../" in where)

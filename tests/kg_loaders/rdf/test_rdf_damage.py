@@ -168,7 +168,7 @@ def test_lines_fare_as_each_fares_alone(
     expected = [alone(line) for line in lines]
     report = DamageReport(DamagePolicy.SKIP)
     records = load(write(tmp_path_factory.mktemp("rdf"), *lines), report, relation_prefixes=())
-    found = [tuple(r) if isinstance(r, Triple) else (r.node, r.value) for r in records]
-    assert found == [row for row in expected if row]
+    actual = [tuple(r) if isinstance(r, Triple) else (r.node, r.value) for r in records]
+    assert actual == [row for row in expected if row]
     bad = [number for number, row in enumerate(expected, start=1) if row is None]
     assert [rejection.line for rejection in report.rejections] == bad

@@ -57,5 +57,5 @@ def test_every_syntax(name: str, base: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(document(name, base))
     options = {} if base else {"base_iri": BASE}
     graph, _ = load([Source(tmp_path / name, options=options)])
-    found = {relation: tail for _, relation, tail in graph.facts("http://x/x")}
-    assert found == {f"http://r/r{n}": expected for n, expected in enumerate(EXAMPLES.values())}
+    actual = {relation: tail for _, relation, tail in graph.facts("http://x/x")}
+    assert actual == {f"http://r/r{n}": expected for n, expected in enumerate(EXAMPLES.values())}

@@ -92,8 +92,8 @@ def test_kinds_of_queries() -> None:
 
 
 def test_a_query_about_the_atlas() -> None:
-    found = query(atlas.graph(), "SELECT ?name { kg:Q90 kg:P17 ?c . ?c rdfs:label ?name }")
-    assert "France" in {str(row[0]) for row in found}
+    actual = query(atlas.graph(), "SELECT ?name { kg:Q90 kg:P17 ?c . ?c rdfs:label ?name }")
+    assert "France" in {str(row[0]) for row in actual}
 
 
 @pytest.mark.parametrize(

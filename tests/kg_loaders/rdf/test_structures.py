@@ -51,10 +51,10 @@ def records(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     def read_turtle(text: str, **options: Any) -> tuple[set[Triple | Text], DamageReport]:
         report = DamageReport()
         path = write(tmp_path, HEAD + text, name="facts.ttl")
-        found = request.param(path, report, **options)
-        report.n_triples, report.n_texts = len(found), 0
+        result = request.param(path, report, **options)
+        report.n_triples, report.n_texts = len(result), 0
         report.check()
-        return set(found), report
+        return set(result), report
 
     return read_turtle
 
@@ -65,25 +65,25 @@ def label(node: str, value: str, language: str = "", **more: Any) -> Text:
 
 # ---- SKOS-XL -------------------------------------------------------------------------------------
 def test_labels_of_skos_xl_are_texts_of_their_concepts(records: Any) -> None:
-    found, report = records(
+    actual, report = records(
         'a:x xl:prefLabel a:l1 ; xl:altLabel [ a xl:Label ; xl:literalForm "low dam"@en ] .\n'
         'a:l1 a xl:Label ; xl:literalForm "weir"@en .'
     )
-    assert found == {label(X, "weir", "en"), Text(X, TextKind.ALIAS, "low dam", "en")}
+    assert actual == {label(X, "weir", "en"), Text(X, TextKind.ALIAS, "low dam", "en")}
     assert report.skipped == {XL_LABEL: 3, BLANK: 1}
 
 
 def test_a_label_in_another_file_stays_a_resource(records: Any) -> None:
-    found, _ = records('a:x xl:prefLabel a:l1 . a:l2 xl:literalForm "dam"@en .')
-    assert found == {Triple(X, f"{XL}prefLabel", f"{A}l1"), label(f"{A}l2", "dam", "en")}
+    actual, _ = records('a:x xl:prefLabel a:l1 . a:l2 xl:literalForm "dam"@en .')
+    assert actual == {Triple(X, f"{XL}prefLabel", f"{A}l1"), label(f"{A}l2", "dam", "en")}
 
 
 def test_one_label_may_have_several_forms_and_owners(records: Any) -> None:
-    found, report = records(
+    actual, report = records(
         'a:x xl:prefLabel a:l . a:y xl:hiddenLabel a:l . a:l xl:literalForm "x"@en, "y"@de, "" .',
         languages=["en"],
     )
-    assert found == {label(X, "x", "en"), Text(Y, TextKind.ALIAS, "x", "en")}
+    assert actual == {label(X, "x", "en"), Text(Y, TextKind.ALIAS, "x", "en")}
     assert report.skipped == {"text in another language": 2, "empty text": 2, XL_LABEL: 3}
 
 
@@ -101,18 +101,18 @@ RESTRICTION = "[ a owl:Restriction ; owl:onProperty a:p ; owl:someValuesFrom a:y
     ],
 )
 def test_a_restriction_is_a_triple(text: str, records: Any) -> None:
-    found, report = records(text + '\na:p rdfs:label "part of" .')
-    assert found == {Triple(X, P, Y), label(P, "part of", is_relation=True)}
+    actual, report = records(text + '\na:p rdfs:label "part of" .')
+    assert actual == {Triple(X, P, Y), label(P, "part of", is_relation=True)}
     assert set(report.skipped) == {BLANK}
     assert report.notes == ["OWL restrictions (someValuesFrom) read as triples: 1"]
 
 
 def test_an_intersection_may_hold_several_restrictions(records: Any) -> None:
-    found, report = records(
+    actual, report = records(
         "a:x owl:equivalentClass [ owl:intersectionOf ( [ owl:onProperty a:p ; owl:someValuesFrom "
         "a:y ] [ owl:onProperty a:q ; owl:someValuesFrom a:z ] ) ] ."
     )
-    assert found == {Triple(X, P, Y), Triple(X, f"{A}q", f"{A}z")}
+    assert actual == {Triple(X, P, Y), Triple(X, f"{A}q", f"{A}z")}
     assert report.n_further == 1
 
 
@@ -127,19 +127,19 @@ def test_an_intersection_may_hold_several_restrictions(records: Any) -> None:
     ],
 )
 def test_other_class_expressions_are_counted(inner: str, records: Any) -> None:
-    found, report = records(f"a:x rdfs:subClassOf [ {inner} ] .")
-    assert not found
+    actual, report = records(f"a:x rdfs:subClassOf [ {inner} ] .")
+    assert not actual
     assert report.skipped == {BLANK: report.n_lines}
     assert not report.notes
 
 
 def test_a_list_that_ends_in_itself_ends(records: Any) -> None:
-    found, _ = records(
+    actual, _ = records(
         "a:x rdfs:subClassOf _:c . _:c owl:intersectionOf _:l . "
         "_:l <http://www.w3.org/1999/02/22-rdf-syntax-ns#rest> _:l ; "
         f"<http://www.w3.org/1999/02/22-rdf-syntax-ns#first> {RESTRICTION} ."
     )
-    assert found == {Triple(X, P, Y)}
+    assert actual == {Triple(X, P, Y)}
 
 
 # ---- deprecated terms ----------------------------------------------------------------------------
@@ -162,8 +162,8 @@ def test_deprecated_terms_are_marked(text: str, records: Any) -> None:
 
 
 def test_an_obsolete_class_keeps_its_class(records: Any) -> None:
-    found, _ = records("a:x rdfs:subClassOf oio:ObsoleteClass .")
-    assert found == {MARK, Triple(X, SUBCLASS, f"{OBO_IN_OWL}ObsoleteClass")}
+    actual, _ = records("a:x rdfs:subClassOf oio:ObsoleteClass .")
+    assert actual == {MARK, Triple(X, SUBCLASS, f"{OBO_IN_OWL}ObsoleteClass")}
 
 
 def test_a_deprecated_type_stays_where_types_are_both(records: Any) -> None:
@@ -175,14 +175,14 @@ def test_a_deprecated_type_stays_where_types_are_both(records: Any) -> None:
 
 @pytest.mark.parametrize("value", ["false", '"0"', '"no"'])
 def test_what_is_not_deprecated_is_not_marked(value: str, records: Any) -> None:
-    found, report = records(f"a:x owl:deprecated {value} .")
-    assert not found
+    actual, report = records(f"a:x owl:deprecated {value} .")
+    assert not actual
     assert report.skipped == {f"literal of {OWL}deprecated": 1}
 
 
 def test_a_deprecated_relation_is_marked_as_a_relation(records: Any) -> None:
-    found, _ = records("a:x a:p a:y . a:p owl:deprecated true .")
-    assert found == {
+    actual, _ = records("a:x a:p a:y . a:p owl:deprecated true .")
+    assert actual == {
         Triple(X, P, Y), Text(P, TextKind.TYPE, DEPRECATED, is_relation=True),
     }  # fmt: skip
 
@@ -194,28 +194,28 @@ def test_labels_of_a_property_belong_to_its_relation(records: Any) -> None:
         Triple(f"{WD}Q1", f"{WDT}P22", f"{WD}Q2"),
         label(f"{WDT}P22", "father", "en", is_relation=True),
     }
-    found, report = records(text + " wd:P22 wb:directClaim wdt:P22 .")
-    assert found == expected
+    actual, report = records(text + " wd:P22 wb:directClaim wdt:P22 .")
+    assert actual == expected
     assert report.skipped == {PROPERTY: 2}
     assert records(text)[0] == expected
 
 
 def test_labels_of_a_property_belong_to_all_its_relations(records: Any) -> None:
     prop = "http://www.wikidata.org/prop/"
-    found, report = records(
+    actual, report = records(
         f'wd:Q1 <{prop}P22> a:s . a:s <{prop}statement/P22> wd:Q2 . wd:P22 rdfs:label "father" .'
     )
-    assert {text.node for text in found if isinstance(text, Text) and text.is_relation} == {
+    assert {text.node for text in actual if isinstance(text, Text) and text.is_relation} == {
         f"{prop}P22", f"{prop}statement/P22",
     }  # fmt: skip
     assert report.n_further == 1
 
 
 def test_a_property_is_no_entity(records: Any) -> None:
-    found, report = records(
+    actual, report = records(
         'wd:P22 rdfs:label "father" ; wdt:P1696 wd:P40 ; wdt:P31 wd:Q5 . wd:Q5 wdt:P1963 wd:P22 .'
     )
-    assert found == {label(f"{WDT}P22", "father", is_relation=True)}
+    assert actual == {label(f"{WDT}P22", "father", is_relation=True)}
     assert report.skipped == {PROPERTY: 3}
 
 
@@ -240,10 +240,10 @@ def test_what_only_looks_like_a_property(records: Any) -> None:
 
 
 def test_prefixes_shorten_properties_and_relations_alike(records: Any) -> None:
-    found, _ = records(
+    actual, _ = records(
         'wd:Q1 wdt:P22 wd:Q2 . wd:P22 rdfs:label "father" .', prefixes={WD: "", WDT: ""}
     )
-    assert found == {Triple("Q1", "P22", "Q2"), label("P22", "father", is_relation=True)}
+    assert actual == {Triple("Q1", "P22", "Q2"), label("P22", "father", is_relation=True)}
 
 
 # ---- skolem IRIs ---------------------------------------------------------------------------------
@@ -263,8 +263,8 @@ def test_skolem_iris_are_blank_nodes(term: str, blank: bool, records: Any) -> No
     assert is_blank(term) is blank
     if term.startswith("_:"):
         return
-    found, report = records(f'a:x a:p <{term}> . <{term}> rdfs:label "l" ; a:p a:y .')
-    assert bool(found) is not blank
+    actual, report = records(f'a:x a:p <{term}> . <{term}> rdfs:label "l" ; a:p a:y .')
+    assert bool(actual) is not blank
     assert report.skipped == ({BLANK: 3} if blank else {})
 
 
@@ -277,10 +277,10 @@ def test_every_predicate_of_texts(predicate: str, kind: TextKind, records: Any) 
 def test_predicates_may_be_named(records: Any) -> None:
     called, title = f"{A}called", "http://purl.org/dc/terms/title"
     texts = text_predicates([f"{called}=label", f"<{title}>=none", f"{LABEL}=alias"])
-    found, report = records(
+    actual, report = records(
         f'a:x a:called "Ex" ; <{title}> "Title" ; rdfs:label "Also" .', texts=texts
     )
-    assert found == {label(X, "Ex"), Text(X, TextKind.ALIAS, "Also")}
+    assert actual == {label(X, "Ex"), Text(X, TextKind.ALIAS, "Also")}
     assert report.skipped == {f"literal of {title}": 1}
     assert text_predicates({called: TextKind.LABEL}) == text_predicates({called: "label"})
 

@@ -90,23 +90,23 @@ def test_tables_of_texts(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_what_is_refused(
-    tmp_path: Path, place: str, members: dict[str, str | bytes], message: str
+    tmp_path: Path, path: str, members: dict[str, str | bytes], message: str
 ) -> None:
     archive(tmp_path / "x.zip", members)
     with pytest.raises(SourceError, match=message):
-        load([tmp_path / place])
+        load([tmp_path / path])
 
 
 def test_the_command_takes_a_member(tmp_path: Path) -> None:
     archive(tmp_path / "x.zip", {"d/x.tsv": TEXT, "b.txt": "no"})
-    for place, code, words in (
+    for path, code, words in (
         ("x.zip::d/x.tsv", 0, "2 triples"),
         ("x.zip::no.tsv", 1, "x.zip has no member 'no.tsv'"),
         ("x.zip::no", 1, "x.zip has no member 'no'"),
         ("y.zip::d/x.tsv", 1, "y.zip does not exist; did you mean"),
         ("x.zip", 1, "holds 2 files ('d/x.tsv', 'b.txt')"),
     ):
-        command = ["kg", "build", str(tmp_path / place), "--force", "-o", str(tmp_path / "kg")]
+        command = ["kg", "build", str(tmp_path / path), "--force", "-o", str(tmp_path / "kg")]
         done = CliRunner().invoke(app, command)
         assert done.exit_code == code, done.output or done.exception
         assert words in (done.output + str(done.exception)).replace("\n", " ")
@@ -165,7 +165,7 @@ def test_a_damaged_archive_is_named(tmp_path: Path, cut: int) -> None:
     sink = io.BytesIO()
     with zipfile.ZipFile(sink, "w") as packed:
         packed.writestr("a.tsv", TEXT)
-    for place in ("x.zip", "x.zip::a.tsv"):
+    for path in ("x.zip", "x.zip::a.tsv"):
         (tmp_path / "x.zip").write_bytes(sink.getvalue()[:cut])
         with pytest.raises(KgError, match=r"x\.zip.*zip data are damaged"):
-            load([tmp_path / place])
+            load([tmp_path / path])

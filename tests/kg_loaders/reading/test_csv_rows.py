@@ -28,16 +28,16 @@ def test_an_open_quote_costs_its_line(tmp_path: Path) -> None:
     rows = [f"a{i},r,b{i}" for i in range(50)]
     path.write_text("\n".join([*rows[:10], '"a,r,b', *rows[10:]]))
     report = DamageReport(DamagePolicy.SKIP)
-    found = list(csv_triples.read(path, report))
-    assert found == [Triple(f"a{i}", "r", f"b{i}") for i in range(50)]
+    actual = list(csv_triples.read(path, report))
+    assert actual == [Triple(f"a{i}", "r", f"b{i}") for i in range(50)]
     assert report.reasons == {"no CSV: a quoted field does not end": 1}
-    report.n_triples = len(found)
+    report.n_triples = len(actual)
     report.check()
     with pytest.raises(KgError, match=r"x\.csv, line 11 .*a quoted field does not end"):
         load([path])
     report = DamageReport(DamagePolicy.SKIP)
-    found = list(csv_triples.read(path, report, max_line_bytes=100))
-    assert len(found) == 50
+    actual = list(csv_triples.read(path, report, max_line_bytes=100))
+    assert len(actual) == 50
     assert report.reasons == {"no CSV: a quoted field does not end within 100 bytes": 1}
 
 
@@ -55,8 +55,8 @@ def test_quotes_that_open_and_open_again_take_no_longer(tmp_path: Path) -> None:
     path.write_text('a,r,b\na,"b\n' + 'a","\n' * 200_000)
     begin = time.process_time()
     report = DamageReport(DamagePolicy.SKIP)
-    found = list(csv_triples.read(path, report, max_line_bytes=1 << 20))
-    assert found[0] == Triple("a", "r", "b")
-    report.n_triples = len(found)
+    actual = list(csv_triples.read(path, report, max_line_bytes=1 << 20))
+    assert actual[0] == Triple("a", "r", "b")
+    report.n_triples = len(actual)
     report.check()
     assert time.process_time() - begin < 30

@@ -54,12 +54,12 @@ def test_every_suffix_is_tried() -> None:
 def test_lines_and_offsets(tmp_path: Path, suffix: str) -> None:
     data = "\ufeffa\r\n\nb\rc\u2028\x85d\v\f\x1c\n\r\r\nlast\r".encode()
     path = write(tmp_path, data, suffix)
-    found = list(read_lines(path, DamageReport()))
-    assert [line.decode() for _, _, line in found] == [
+    actual = list(read_lines(path, DamageReport()))
+    assert [line.decode() for _, _, line in actual] == [
         "a", "", "b\rc\u2028\x85d\v\f\x1c", "\r", "last\r",
     ]  # fmt: skip
-    assert [number for number, _, _ in found] == [1, 2, 3, 4, 5]
-    assert all(data[offset:].startswith(line) for _, offset, line in found)
+    assert [number for number, _, _ in actual] == [1, 2, 3, 4, 5]
+    assert all(data[offset:].startswith(line) for _, offset, line in actual)
 
 
 @pytest.mark.parametrize("suffix", COMPRESS)
@@ -122,8 +122,8 @@ def test_offsets_after_an_overlong_line(
     """Whether it ends in its block, with it, or blocks later."""
     data = bom + b"a\n" + b"y" * n_long + b"\nnext\r\n" + b"z" * n_long + b"\nlast"
     path, report = write(tmp_path, data, suffix), DamageReport(policy=DamagePolicy("skip"))
-    found = list(read_lines(path, report, max_line_bytes=9))
-    assert found == [
+    actual = list(read_lines(path, report, max_line_bytes=9))
+    assert actual == [
         (1, len(bom), b"a"), (3, data.index(b"next"), b"next"), (5, data.index(b"last"), b"last"),
     ]  # fmt: skip
     assert [rejected.byte_offset for rejected in report.rejections] == [
@@ -187,12 +187,12 @@ def test_damaged_stream(tmp_path: Path, suffix: str, kind: str) -> None:
     for policy in ("skip", "quarantine"):
         lines, report = read(path, policy)
         assert report.n_rejected == 1
-        found = b"".join(line + b"\n" for line in lines)
+        actual = b"".join(line + b"\n" for line in lines)
         rejected = (tmp_path / "bad").read_bytes()[:-1] if policy == "quarantine" else b""
-        assert BODY.startswith(found + rejected)
-        assert report.rejections[0].byte_offset == len(found)
+        assert BODY.startswith(actual + rejected)
+        assert report.rejections[0].byte_offset == len(actual)
     if kind == "junk":
-        assert found == BODY
+        assert actual == BODY
         assert "junk after" in report.rejections[0].reason
     if kind == "cut":
         assert lines

@@ -162,16 +162,16 @@ def test_the_folder_is_the_same_byte_by_byte(
         written(tmp_path / "b.tsv", [f"u:Q{i}\tu:p1\tu:Q{i + 1}" for i in range(90)] + ["a\tb"]),
         Source(written(tmp_path / "l.tsv", [f"u:Q{i}\tlabel {i}" for i in range(60)]), "texts"),
     ]
-    said = []
+    output = []
     for n in (1, 2):
         aside = tmp_path / f"aside{n}"
         _, report = load(
             files, out=tmp_path / str(n), policy="quarantine", quarantine=aside, n_workers=n
         )
-        said.append((str(report), report.rejections, report.notes, aside.read_bytes()))
+        output.append((str(report), report.rejections, report.notes, aside.read_bytes()))
     assert folder_of(tmp_path / "1") == folder_of(tmp_path / "2")
-    assert said[0] == said[1]
-    assert [each.line for each in said[1][1]] == [78, 201, 91]
+    assert output[0] == output[1]
+    assert [each.line for each in output[1][1]] == [78, 201, 91]
 
 
 def dying(path: Path, report: DamageReport, span: Span) -> Iterator[Triple]:
@@ -274,9 +274,9 @@ def test_an_error_names_the_line_of_the_file(tmp_path: Path) -> None:
     bad[250] = "not a statement"
     path = written(tmp_path / "x.nt", bad)
     with Workers(2, pool=ThreadPoolExecutor(2)) as workers:
-        (said,) = outcome(path, workers, "stop")
-    assert "x.nt, line 251 (byte" in str(said)
-    assert [said] == outcome(path, Workers(), "stop")
+        (output,) = outcome(path, workers, "stop")
+    assert "x.nt, line 251 (byte" in str(output)
+    assert [output] == outcome(path, Workers(), "stop")
 
 
 def test_what_cannot_be_parted_is_read_by_one_and_noted(tmp_path: Path) -> None:

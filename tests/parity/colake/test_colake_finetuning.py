@@ -104,7 +104,7 @@ def task(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def model(folder: Path, pretrained: KnowledgeForPreTraining, task: str) -> KnowledgeForTask:
     facts = read(folder, "finetune.json")[task]
-    made = for_classification(
+    result = for_classification(
         pretrained,
         labels=list(facts["label_vocab"]),
         transform_from="relation" if task == "re" else "entity",
@@ -113,7 +113,7 @@ def model(folder: Path, pretrained: KnowledgeForPreTraining, task: str) -> Knowl
         entity_rows=facts["entity_rows"],
         n_new_words=facts["word_vocab_after_resize"] - pretrained.config.host.vocab_size,
     )
-    return made.eval()
+    return result.eval()
 
 
 def stored_state(folder: Path, facts: dict[str, Any], task: str) -> dict[str, Tensor]:

@@ -68,8 +68,8 @@ def encode(text: str) -> list[int]:
 
 def entity_of_mention(golden: dict[str, Any], anchors: dict[str, str]) -> dict[str, str]:
     entity_of = {alias: name for name, aliases in golden["aliases"].items() for alias in aliases}
-    found = {m: entity_of.get(t, entity_of.get(t.lower())) for m, t in anchors.items()}
-    return {mention: entity for mention, entity in found.items() if entity is not None}
+    results = {m: entity_of.get(t, entity_of.get(t.lower())) for m, t in anchors.items()}
+    return {mention: entity for mention, entity in results.items() if entity is not None}
 
 
 def build_mode(

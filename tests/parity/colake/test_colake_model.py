@@ -50,10 +50,10 @@ def model(folder: Path, request: pytest.FixtureRequest) -> KnowledgeForPreTraini
         n_entities=config["num_ent"] - N_SPECIAL_ROWS,
         n_relations=config["num_rel"] - N_SPECIAL_ROWS,
     )
-    made = keys.from_original(load(folder, "state_dict"), ours).eval()
-    made.set_attn_implementation(request.param)
-    assert made.encoder.host.config._attn_implementation == request.param
-    return made
+    result = keys.from_original(load(folder, "state_dict"), ours).eval()
+    result.set_attn_implementation(request.param)
+    assert result.encoder.host.config._attn_implementation == request.param
+    return result
 
 
 def kinds_of(inputs: dict[str, Tensor]) -> Tensor:
@@ -113,10 +113,10 @@ def test_states_logits_and_losses(
     for name, value in logits_of(model, whole[-1], batch).items():
         kind, best = BLOCKS[name]
         shown = real[batch.node_kinds == kind].view(len(value), -1)
-        found, theirs = value.detach(), expected[name]
-        compared.close(name, found[shown], theirs[shown], atol=ATOL)
-        compared.close(name, found[~shown], theirs[~shown], atol=AT_PADDING)
-        predicted = found.argmax(-1)[shown]
+        actual, theirs = value.detach(), expected[name]
+        compared.close(name, actual[shown], theirs[shown], atol=ATOL)
+        compared.close(name, actual[~shown], theirs[~shown], atol=AT_PADDING)
+        predicted = actual.argmax(-1)[shown]
         compared.equal(best, predicted.tolist(), expected[best][shown].tolist())
     losses = output.losses
     for name, theirs in (("word", "masked_lm"), ("entity", "ent_masked_lm")):

@@ -34,8 +34,8 @@ def load(folder: Path, name: str) -> dict[str, Tensor]:
 
 
 def settings(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "config.json").read_text())
-    return found
+    result: dict[str, Any] = json.loads((folder / "config.json").read_text())
+    return result
 
 
 def made(folder: Path) -> KnowledgeForPreTraining:
@@ -221,10 +221,10 @@ def test_heads(folder: Path, compared: Any, name: str) -> None:
         f"{name}.loss", output.losses["class"].detach(), expected[f"{name}.loss"], atol=ATOL
     )
     output.losses["class"].backward()
-    found = to_original(
+    actual = to_original(
         {n: p.grad for n, p in model.named_parameters() if p.grad is not None}, rules
     )
     grads = {k: v for k, v in expected.items() if k.startswith(f"{name}.grad:")}
     assert grads
     for key, value in grads.items():
-        compared.close(key, found[key.partition(":")[2]], value, atol=ATOL)
+        compared.close(key, actual[key.partition(":")[2]], value, atol=ATOL)

@@ -109,7 +109,7 @@ class Aligned:
         )
 
     def features(self, tokens: list[str], tags: list[str]) -> dict[str, Any]:
-        found = original.features(
+        result = original.features(
             tokens,
             tags,
             tokenizer=self.tokenizer,
@@ -117,12 +117,12 @@ class Aligned:
             max_length=self.case["max_seq_length"],
         )
         return {
-            "tokens": list(found.tokens),
-            "input_ids": list(found.input_ids),
-            "input_mask": list(found.input_mask),
-            "segment_ids": list(found.segment_ids),
-            "input_ent": list(found.entity_ids),
-            "ent_mask": list(found.entity_mask),
+            "tokens": list(result.tokens),
+            "input_ids": list(result.input_ids),
+            "input_mask": list(result.input_mask),
+            "segment_ids": list(result.segment_ids),
+            "input_ent": list(result.entity_ids),
+            "ent_mask": list(result.entity_mask),
         }
 
 
@@ -161,8 +161,8 @@ def test_typing_input(aligned: Aligned, compared: Any) -> None:
     compared.equal("typing qids", tags, expected["entity_call"]["token_qids"])
     known = expected["input"]
     labels = [int(label in known["labels"]) for label in sorted(known["label_list"])]
-    found = aligned.features(tokens, tags) | {"labels": labels}
-    compared.equal("typing features", found, expected["features"])
+    actual = aligned.features(tokens, tags) | {"labels": labels}
+    compared.equal("typing features", actual, expected["features"])
 
 
 @pytest.mark.parametrize("task", ["fewrel", "tacred"])
@@ -183,8 +183,8 @@ def test_relation_input(aligned: Aligned, task: str, compared: Any) -> None:
     compared.equal("relation tokens", tokens, expected["tokens"])
     compared.equal("relation qids", tags, expected["token_qids"])
     label_id = given["label_list_sorted"].index(given["label"])
-    found = aligned.features(tokens, tags) | {"label_id": label_id}
-    compared.equal("relation features", found, expected["features"])
+    actual = aligned.features(tokens, tags) | {"label_id": label_id}
+    compared.equal("relation features", actual, expected["features"])
 
 
 def test_vanishing_chunk_shifts_the_tags(folder: Path, compared: Any) -> None:
@@ -222,10 +222,10 @@ def test_typing_metrics(folder: Path, compared: Any) -> None:
                 atol=1e-9,
             )
             for kind in ("macro", "micro"):
-                found = getattr(scores, kind)
+                actual = getattr(scores, kind)
                 compared.close(
                     f"loose {kind}",
-                    [found.precision, found.recall, found.f1],
+                    [actual.precision, actual.recall, actual.f1],
                     expected[f"{kind}_p_r_f1"],
                     atol=atol,
                 )
@@ -278,7 +278,7 @@ def test_pretraining_instances(folder: Path, compared: Any) -> None:
         config=config,
         draws=random.Random(settings["python_random_seed"]),
     )
-    found = [
+    actual = [
         {
             "input_ids": list(row.input_ids),
             "input_mask": list(row.input_mask),
@@ -290,7 +290,7 @@ def test_pretraining_instances(folder: Path, compared: Any) -> None:
         }
         for row in rows
     ]
-    compared.equal("instances", found, golden["rows"])
+    compared.equal("instances", actual, golden["rows"])
 
 
 def test_runs_of_an_entity_alternate_in_the_original() -> None:

@@ -28,8 +28,8 @@ METHOD = "kadapter"
 
 
 def read(folder: Path, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / name).read_text())
-    return found
+    result: dict[str, Any] = json.loads((folder / name).read_text())
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -60,17 +60,17 @@ def tokenizer(features: dict[str, Any]) -> Any:
 
 def as_features(sample: KnowledgeBatch, targets: list[str]) -> dict[str, Any]:
     """A batch of one in the original's form: one-hot vectors select the targets."""
-    found: dict[str, Any] = {
+    results: dict[str, Any] = {
         "input_ids": sample.node_ids[0].tolist(),
         "input_mask": sample.node_mask[0].long().tolist(),
         "segment_ids": sample.segment_ids[0].tolist(),
     }
     for name, (start, end) in zip(targets, sample.target_spans[0].tolist(), strict=True):
         assert end == start + 1
-        found[name] = (
+        results[name] = (
             torch.zeros(sample.node_ids.shape[1]).index_fill(0, torch.tensor([start]), 1.0).tolist()
         )
-    return found
+    return results
 
 
 @pytest.mark.parametrize(("task", "beyond"), [("trex", "drop"), ("tacred", "move")])
@@ -78,7 +78,7 @@ def test_pairs(
     features: dict[str, Any], tokenizer: Any, task: str, beyond: Any, compared: Any
 ) -> None:
     given = features[task]
-    made = [
+    results = [
         pair_sample(
             example["token"],
             (example["subj_start"], example["subj_end"] + 1),
@@ -90,8 +90,8 @@ def test_pairs(
         )
         for example in given["examples"]
     ]
-    kept = [sample for sample in made if sample is not None]
-    compared.equal(f"{task} dropped", len(made) - len(kept), given["dropped"])
+    kept = [sample for sample in results if sample is not None]
+    compared.equal(f"{task} dropped", len(results) - len(kept), given["dropped"])
     names = ["subj_special_start_id", "obj_special_start_id"]
     for sample, expected in zip(kept, given["features"], strict=True):
         ours = as_features(sample, names) | {"label_id": int(sample.labels)}
@@ -134,11 +134,11 @@ def test_heads(features: dict[str, Any], tokenizer: Any, compared: Any) -> None:
         max_words=length,
         placement="released",
     )
-    dropped = [i for i, found in enumerate(given["features"]) if found is None]
+    dropped = [i for i, item in enumerate(given["features"]) if item is None]
     compared.equal("find_head dropped", data.left_out, dropped)
     expected = [found for found in given["features"] if found is not None]
     assert len(data) == len(expected)
-    for i, found in enumerate(expected):
+    for i, each in enumerate(expected):
         sample = data.sample(i, epoch=0, seed=0).pad_to(length, word_pad_id=1)
         labels = sample.node_labels[0]
         ours = {
@@ -147,7 +147,7 @@ def test_heads(features: dict[str, Any], tokenizer: Any, compared: Any) -> None:
             "segment_ids": sample.segment_ids[0].tolist(),
             "label_id": labels.where(labels != IGNORE, 0).tolist(),
         }
-        compared.equal("find_head features", ours, found)
+        compared.equal("find_head features", ours, each)
 
 
 def test_sane_heads_on_the_same_sentences(features: dict[str, Any], tokenizer: Any) -> None:
@@ -175,10 +175,10 @@ def head_labels(sentence: Sentence, tokenizer: Any) -> list[int]:
 
 def test_sub_sampling(features: dict[str, Any], compared: Any) -> None:
     for case in features["tacred"]["negative_sampling"]:
-        found = sub_sample(
+        actual = sub_sample(
             case["labels_in"], negative_sample=case["negative_sample"], no_relation="no_relation"
         )
-        compared.equal("negative_sampling", found, case["kept_train_indices"])
+        compared.equal("negative_sampling", actual, case["kept_train_indices"])
         compared.equal(
             "dev is whole", list(range(len(case["labels_in"]))), case["kept_dev_indices"]
         )
@@ -196,19 +196,19 @@ def triple(scores: Any) -> list[float]:
 
 def test_typing_metrics(metrics: dict[str, Any], compared: Any) -> None:
     given = metrics["entity_typing"]
-    found = loose_scores(given["logits"], given["target"], threshold=0.0, macro_over="all")
+    actual = loose_scores(given["logits"], given["target"], threshold=0.0, macro_over="all")
     expected = given["result"]
     n, atol = len(given["target"]), tolerance(metrics)
-    compared.equal("exact", round(found.exact * n), expected["exact_match_count"])
-    compared.close("micro", triple(found.micro), expected["loose_micro_p_r_f"], atol=atol)
-    compared.close("macro", triple(found.macro), expected["loose_macro_p_r_f"], atol=atol)
+    compared.equal("exact", round(actual.exact * n), expected["exact_match_count"])
+    compared.close("micro", triple(actual.micro), expected["loose_micro_p_r_f"], atol=atol)
+    compared.close("macro", triple(actual.macro), expected["loose_macro_p_r_f"], atol=atol)
 
 
 def test_relation_metrics(metrics: dict[str, Any], compared: Any) -> None:
     given = metrics["tacred"]
     none = given["no_relation"]
-    found = micro_scores(given["pred"], given["target"], no_relation=none)
-    compared.close("tacred", triple(found), given["result_p_r_f"], atol=tolerance(metrics))
+    actual = micro_scores(given["pred"], given["target"], no_relation=none)
+    compared.close("tacred", triple(actual), given["result_p_r_f"], atol=tolerance(metrics))
     silent = micro_scores(
         [none] * len(given["pred"]), given["target"], no_relation=none, empty_precision=1.0
     )
@@ -226,5 +226,5 @@ def test_head_metric(metrics: dict[str, Any], compared: Any) -> None:
     given = metrics["find_head"]
     best = np.array(given["pred_from_logits"])
     logits = np.eye(best.max() + 1)[best]
-    found = masked_accuracy(logits, given["gold_active"])
-    compared.close("find_head", found, given["accuracy"], atol=tolerance(metrics))
+    actual = masked_accuracy(logits, given["gold_active"])
+    compared.close("find_head", actual, given["accuracy"], atol=tolerance(metrics))

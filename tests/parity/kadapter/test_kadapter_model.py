@@ -49,8 +49,8 @@ def part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 
 def sizes(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "config.json").read_text())
-    return found
+    result: dict[str, Any] = json.loads((folder / "config.json").read_text())
+    return result
 
 
 def config_of(
@@ -153,16 +153,16 @@ def task_model(folder: Path, task: str, fusion: str, attention: str) -> Knowledg
 
 def batch_of(folder: Path, name: str) -> KnowledgeBatch:
     """An original batch in our form; markers become targets one piece long."""
-    found = part(load(folder, "inputs"), f"{name}.")
-    ids, mask = found["input_ids"], found["attention_mask"].bool()
+    result = part(load(folder, "inputs"), f"{name}.")
+    ids, mask = result["input_ids"], result["attention_mask"].bool()
     places = [
-        k for k in ("start_id", "subj_special_start_id", "obj_special_start_id") if k in found
+        k for k in ("start_id", "subj_special_start_id", "obj_special_start_id") if k in result
     ]
     spans = None
     if places:
-        starts = torch.stack([found[k].argmax(1) for k in places], dim=1)
+        starts = torch.stack([result[k].argmax(1) for k in places], dim=1)
         spans = torch.stack([starts, starts + 1], dim=2)
-    labels = found["labels"]
+    labels = result["labels"]
     by_node = name == "find_head"
     return KnowledgeBatch(
         node_ids=ids,
@@ -191,28 +191,28 @@ def test_pretraining_states_and_losses(
             states, Visibility.everyone(*batch.node_ids.shape)
         )
         features = objective.features(output)
-    found = {f"host.hidden_states.{i}": value for i, value in enumerate(states)}
-    found["host.last_hidden_state"] = states[-1]
-    found["host.pooled"] = hosts.pooled(encoder.host, states[-1])
+    actual = {f"host.hidden_states.{i}": value for i, value in enumerate(states)}
+    actual["host.last_hidden_state"] = states[-1]
+    actual["host.pooled"] = hosts.pooled(encoder.host, states[-1])
     for i, step in enumerate(steps):
-        found |= {
+        actual |= {
             f"adapter.{i}.input": step.input,
             f"adapter.{i}.down": step.down,
             f"adapter.{i}.encoder_output": step.inner,
             f"adapter.{i}.output": step.output,
         }
-    found["com_features"] = features
-    (found["loss"],) = output.losses.values()
+    actual["com_features"] = features
+    (actual["loss"],) = output.losses.values()
     with torch.no_grad():
         if name == "fac":
-            found["logits"] = objective.logits(features, batch.target_spans)
+            actual["logits"] = objective.logits(features, batch.target_spans)
         else:
-            found["context_layer"], found["attention_probs"], found["logits"] = objective.scores(
+            actual["context_layer"], actual["attention_probs"], actual["logits"] = objective.scores(
                 features, batch.node_mask
             )
-    assert found.keys() == expected.keys()
+    assert actual.keys() == expected.keys()
     for key, value in expected.items():
-        compared.close(f"{name} {key}", found[key].detach(), value, atol=ATOL)
+        compared.close(f"{name} {key}", actual[key].detach(), value, atol=ATOL)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -247,7 +247,7 @@ def test_tasks(folder: Path, attention: str, task: str, fusion: str, compared: A
     batch = batch_of(folder, BATCHES.get(task, task))
     output = model(batch)
     pooled = target_states(output.node_states, batch.target_spans).flatten(1)
-    found = {
+    actual = {
         "pooled_input_of_dense": pooled,
         "dense": model.head.dense(pooled),
         "logits": output.class_logits,
@@ -256,13 +256,13 @@ def test_tasks(folder: Path, attention: str, task: str, fusion: str, compared: A
     if fusion == "concat":
         host = output.hidden_states[-2]
         each = model.encoder.fusion.each_with_host(host, output.adapter_states)
-        found["host.last_hidden_state"], found["task_dense"] = host, output.node_states
+        actual["host.last_hidden_state"], actual["task_dense"] = host, output.node_states
         for short, name in NAMES.items():
-            found[f"{short}_adapter_output"] = output.adapter_states[name]
-            found[f"task_dense_{short}"] = each[name]
-    assert found.keys() == expected.keys()
+            actual[f"{short}_adapter_output"] = output.adapter_states[name]
+            actual[f"task_dense_{short}"] = each[name]
+    assert actual.keys() == expected.keys()
     for key, value in expected.items():
-        compared.close(prefix + key, found[key].detach(), value, atol=ATOL)
+        compared.close(prefix + key, actual[key].detach(), value, atol=ATOL)
     output.losses["class"].backward()
     grads = part(load(folder, "grads"), prefix)
     theirs = {k: v for k, v in grads.items() if not k.startswith("host.")}

@@ -29,14 +29,14 @@ def read(folder: Path, name: str) -> Any:
 
 
 def names_of(folder: Path, file: str, part: str | None = None) -> Iterator[str]:
-    told = read(folder, file)
-    for case in told if part is None else told[part]:
+    data = read(folder, file)
+    for case in data if part is None else data[part]:
         yield case["name"]
 
 
 def named(cases: list[dict[str, Any]], name: str) -> dict[str, Any]:
-    (found,) = (case for case in cases if case["name"] == name)
-    return found
+    (result,) = (case for case in cases if case["name"] == name)
+    return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,24 +57,24 @@ class Golden:
         sizes |= {"pad_token_id": sizes["eos_token_id"]}
         if family == "phi3":
             sizes |= self.config["phi3"]
-        made = AutoConfig.for_model(family, **sizes)
-        return AutoModelForCausalLM.from_config(made, attn_implementation="eager").eval()
+        result = AutoConfig.for_model(family, **sizes)
+        return AutoModelForCausalLM.from_config(result, attn_implementation="eager").eval()
 
     def state(self, family: str) -> dict[str, Tensor]:
         return self.load("phi3_state_dict" if family == "phi3" else "state_dict")
 
-    def model(self, told: dict[str, Any], family: str = "llama", name: str = "") -> KBLaM:
+    def model(self, record: dict[str, Any], family: str = "llama", name: str = "") -> KBLaM:
         """With the released weights; `name` is the encoder where a case has none."""
-        sizes = self.config["kb_encoders"][told["encoder"] or name]
+        sizes = self.config["kb_encoders"][record["encoder"] or name]
         projector = sizes["projector_kwargs"]
-        pruned = told.get("dynamic_sparsify") and family == "llama"
-        separate = told["sep_query_head"]
+        pruned = record.get("dynamic_sparsify") and family == "llama"
+        separate = record["sep_query_head"]
         config = KBLaMConfig(
             vector_width=self.config["sentence_embedding_width"],
-            every=told["kb_layer_frequency"],
+            every=record["kb_layer_frequency"],
             separate_queries=separate,
-            scale=told.get("kb_scale_factor") if separate else None,
-            top_k=told["top_k_kb"] if pruned else None,
+            scale=record.get("kb_scale_factor") if separate else None,
+            top_k=record["top_k_kb"] if pruned else None,
             mlp_depth=projector.get("mlp_depth", 0),
             mlp_width=projector.get("mlp_hidden_dim", 512),
             misaligned_scores=separate,
@@ -83,15 +83,15 @@ class Golden:
         host, state = self.host(family), self.state(family)
         host.load_state_dict({k: v for k, v in state.items() if k in host.state_dict()})
         model = KBLaM(host, config)
-        load_released(model, state, self.part("kb_encoder_state", f"{told['encoder'] or name}."))
+        load_released(model, state, self.part("kb_encoder_state", f"{record['encoder'] or name}."))
         return model
 
-    def facts(self, model: KBLaM, told: dict[str, Any]) -> FactTokens | None:
-        if told["kb_set"] is None:
+    def facts(self, model: KBLaM, entry: dict[str, Any]) -> FactTokens | None:
+        if entry["kb_set"] is None:
             return None
-        vectors, rows = self.load("kb_encoder_inputs"), torch.tensor(self.kb_sets[told["kb_set"]])
+        vectors, rows = self.load("kb_encoder_inputs"), torch.tensor(self.kb_sets[entry["kb_set"]])
         facts = model.encoder(vectors["key_embeddings"], vectors["value_embeddings"])
-        if told.get("kb_rounded_to_bfloat16"):
+        if entry.get("kb_rounded_to_bfloat16"):
             facts = FactTokens(facts.keys.bfloat16().float(), facts.values.bfloat16().float())
         return facts[rows]
 

@@ -73,25 +73,25 @@ def encoder(request: pytest.FixtureRequest) -> str:
 
 # ---- facts ---------------------------------------------------------------------------------------
 def test_encoders(golden: Golden, encoder: str, compared: Any) -> None:
-    told, given = golden.config["kb_encoders"][encoder], golden.load("kb_encoder_inputs")
-    expected, options = golden.part("kb_encoder_outputs", f"{encoder}."), told["projector_kwargs"]
-    made = FactEncoder(
-        vector_width=golden.config["sentence_embedding_width"], stacked_width=told["out_dim"],
+    record, given = golden.config["kb_encoders"][encoder], golden.load("kb_encoder_inputs")
+    expected, options = golden.part("kb_encoder_outputs", f"{encoder}."), record["projector_kwargs"]
+    result = FactEncoder(
+        vector_width=golden.config["sentence_embedding_width"], stacked_width=record["out_dim"],
         mlp_depth=options.get("mlp_depth", 0), mlp_width=options.get("mlp_hidden_dim", 512),
     )  # fmt: skip
     state = golden.part("kb_encoder_state", f"{encoder}.")
-    own = {n: state[released_name(f"encoder.{n}")] for n in made.state_dict()}
-    made.load_state_dict(own)
-    facts = made(given["key_embeddings"], given["value_embeddings"])
+    own = {n: state[released_name(f"encoder.{n}")] for n in result.state_dict()}
+    result.load_state_dict(own)
+    facts = result(given["key_embeddings"], given["value_embeddings"])
     for name, value in (("keys", facts.keys), ("values", facts.values)):
         close(compared, f"encoder.{name}", value, expected[name], atol=STATES)
         rounded = f"{name}_bfloat16"
         if rounded in expected:
             equal = value.bfloat16().float() == expected[rounded].float()
             assert float(equal.float().mean()) > 0.99
-    config = KBLaMConfig(vector_width=1, every=told["kb_layer_frequency"])
+    config = KBLaMConfig(vector_width=1, every=record["kb_layer_frequency"])
     n_layers = golden.config["llama"]["num_hidden_layers"]
-    compared.equal("slices", config.n_slices(n_layers), told["slices"])
+    compared.equal("slices", config.n_slices(n_layers), record["slices"])
 
 
 def test_pruning(golden: Golden, pruning: dict[str, Any], compared: Any) -> None:
@@ -109,13 +109,13 @@ def test_pruning(golden: Golden, pruning: dict[str, Any], compared: Any) -> None
 
 # ---- attention -----------------------------------------------------------------------------------
 def compare(
-    golden: Golden, told: dict[str, Any], family: str, compared: Any
+    golden: Golden, record: dict[str, Any], family: str, compared: Any
 ) -> tuple[KBLaM, KBLaMOutput, dict[str, Tensor]]:
     """States, attention, losses of one case, over every place: padding too."""
-    model = golden.model(told, family)
-    out, given = golden.run(model, told)
+    model = golden.model(record, family)
+    out, given = golden.run(model, record)
     file = "phi3_outputs" if family == "phi3" else "forward_outputs"
-    expected, seen = golden.part(file, f"{told['name']}."), set()
+    expected, seen = golden.part(file, f"{record['name']}."), set()
     for key, value in expected.items():
         kind, _, number = key.partition(".")
         if kind == "logits":
@@ -149,9 +149,9 @@ def test_forward(golden: Golden, case: dict[str, Any], compared: Any) -> None:
     assert expected
     assert expected.keys() <= own.keys()  # they may be stored for a part of the parameters
     for name, value in expected.items():
-        found = own[name]
-        assert found is not None
-        close(compared, f"gradient {name}", found, value, atol=small(value))
+        actual = own[name]
+        assert actual is not None
+        close(compared, f"gradient {name}", actual, value, atol=small(value))
 
 
 def test_phi3(golden: Golden, phi3_case: dict[str, Any], compared: Any) -> None:
@@ -174,10 +174,10 @@ def test_without_facts_the_host_is_unchanged(golden: Golden, side: str, compared
     expected = golden.part("host_outputs", f"{side}.")
     for key, value in expected.items():
         kind, _, number = key.partition(".")
-        found = out.states.hidden_states[int(number)] if kind == "hidden" else out.logits
+        actual = out.states.hidden_states[int(number)] if kind == "hidden" else out.logits
         if kind == "hidden":
-            assert torch.equal(found[mask], own.hidden_states[int(number)][mask])
-        close(compared, f"host.{kind}", found[mask], value[mask], atol=STATES)
+            assert torch.equal(actual[mask], own.hidden_states[int(number)][mask])
+        close(compared, f"host.{kind}", actual[mask], value[mask], atol=STATES)
 
 
 # ---- generation ----------------------------------------------------------------------------------
@@ -196,9 +196,9 @@ def test_generation(golden: Golden, generation: dict[str, Any], compared: Any) -
         compared.equal("written", whole.tolist(), generation["sequences"])
 
 
-def encoder_for(golden: Golden, told: dict[str, Any], fallback: str) -> str:
+def encoder_for(golden: Golden, record: dict[str, Any], fallback: str) -> str:
     """An encoder of the case's frequency, which a case without facts does not name."""
-    every = told["kb_layer_frequency"]
+    every = record["kb_layer_frequency"]
     of_frequency = (
         name for name, each in golden.config["kb_encoders"].items()
         if each["kb_layer_frequency"] == every

@@ -28,33 +28,35 @@ METHOD = "kblam"
 
 
 # ---- texts ---------------------------------------------------------------------------------------
-def facts_of(told: dict[str, Any]) -> list[text.Fact]:
-    return [text.Fact(t["name"], t["description_type"], t["description"]) for t in told["triples"]]
+def facts_of(record: dict[str, Any]) -> list[text.Fact]:
+    return [
+        text.Fact(t["name"], t["description_type"], t["description"]) for t in record["triples"]
+    ]
 
 
 def test_texts(folder: Path, compared: Any) -> None:
-    told = read(folder, "text")
-    for fact, triple in zip(facts_of(told), told["triples"], strict=True):
+    data = read(folder, "text")
+    for fact, triple in zip(facts_of(data), data["triples"], strict=True):
         compared.equal("key", fact.key, triple["key_string"])
         compared.equal("question", fact.question(), triple["Q"])
         compared.equal("answer", fact.answer, triple["A"])
-    for row in told["augment_row"]:
+    for row in data["augment_row"]:
         fact = text.Fact(row["name"], row["description_type"], "")
         compared.equal("template", fact.question(row["template"]), row["output"])
-    for row in told["multi_entity"]:
+    for row in data["multi_entity"]:
         several = [
             text.Fact(*each)
             for each in zip(row["names"], row["properties"], row["answers"], strict=True)
         ]
-        found = text.question_of_several(several, row["template"])
-        compared.equal("question of several", found, row["question"])
+        actual = text.question_of_several(several, row["template"])
+        compared.equal("question of several", actual, row["question"])
         compared.equal("answer of several", text.answer_of_several(several), row["answer"])
-    compared.equal("refusal", text.REFUSAL, told["idk_answer"])
-    for row in told["format"]:
+    compared.equal("refusal", text.REFUSAL, data["idk_answer"])
+    for row in data["format"]:
         for name, chat in (("llama", text.LLAMA3), ("phi3", text.PHI3)):
             compared.equal("dialogue", chat.dialogue(row["Q"], row["A"]), row[f"{name}_QA"])
             compared.equal("prompt", chat.prompt(row["Q"]), row[f"{name}_Q"])
-    for row in told["prune"]:
+    for row in data["prune"]:
         compared.equal("stripped", text.LLAMA3.strip(row["input"]), row["llama"])
         compared.equal("stripped", text.PHI3.strip(row["input"]), row["phi3"])
 
@@ -66,14 +68,14 @@ INSTRUCTIONS = {
 
 
 def test_evaluation(folder: Path, compared: Any) -> None:
-    told = read(folder, "text")
-    facts = facts_of(told)
-    for row in told["evaluation"]:
+    data = read(folder, "text")
+    facts = facts_of(data)
+    for row in data["evaluation"]:
         several, mode = row["multi_entities"] > 0, row["mode"]
         graph = [facts[i] for i in row["kb_indices"]]
         extract = text.extracted_several if several else text.extracted
-        found = [extract(written) for written in row["stub_outputs"]]
-        compared.equal("extracted", found, row["predictions_after_extraction"])
+        actual = [extract(written) for written in row["stub_outputs"]]
+        compared.equal("extracted", actual, row["predictions_after_extraction"])
         start = INSTRUCTIONS.get((mode, several), "")
         begin = text.prompt_in_context(graph if mode == "icl" else [], "", start)
         for i, prompt in enumerate(row["prompts"]):
@@ -88,9 +90,9 @@ REFUSING = {"kb": "", "icl": text.IN_CONTEXT_OR_REFUSE, "zeroshot": text.ZERO_SH
 
 
 def test_refusal(folder: Path, compared: Any) -> None:
-    told = read(folder, "text")
-    facts = facts_of(told)
-    for row in told["refusal"]:
+    data = read(folder, "text")
+    facts = facts_of(data)
+    for row in data["refusal"]:
         graph = [facts[i] for i in row["kb_indices"]]
         n_there, n_not = text.refusal_counts(
             row["kb_size"], row["question_size"], row["outlier_ratio"]
@@ -118,43 +120,43 @@ KINDS = {"multi": "several"}
 
 
 def test_schedule(folder: Path, compared: Any) -> None:
-    told = read(folder, "text")
-    for row in told["step_config"]:
-        found = [
+    data = read(folder, "text")
+    for row in data["step_config"]:
+        actual = [
             kind_of(
                 i, row["total"], n_outliers=row["outlier_num"],
                 several=row["multi_entities"] is not None, extended=row["use_extended_qa"],
             )
             for i in range(row["total"])
         ]  # fmt: skip
-        compared.equal("kinds", found, [KINDS.get(kind, kind) for kind in row["kinds"]])
-    for row in told["kb_size_schedule"]:
+        compared.equal("kinds", actual, [KINDS.get(kind, kind) for kind in row["kinds"]])
+    for row in data["kb_size_schedule"]:
         compared.equal("graph size", graph_size(row["step"], row["kb_size"]), row["size"])
 
 
 def test_training(golden: Golden, compared: Any) -> None:
-    told, data = read(golden.folder, "training"), golden.load("training")
-    given = {"kb_scale_factor": None} | told
+    record, data = read(golden.folder, "training"), golden.load("training")
+    given = {"kb_scale_factor": None} | record
     model = golden.model(given)
     fresh = KBLaM(model.host, model.config)  # queries begin as copies of the host's
     state = fresh.own_state()
     learnt = {k: v for k, v in model.own_state().items() if k.startswith("encoder.")}
     model.load_own_state(state | learnt)
-    for name in told["trained_llm_tensors"]:
+    for name in record["trained_llm_tensors"]:
         own = {released_name(n): v for n, v in model.own_state().items()}[name]
         close(compared, "before", own, data[f"before.{name}"], atol=0)
     optimiser, schedule = new_optimiser(
-        model, told["optimizer_steps"], learning_rate=told["lr"], decay=told["lr_decay"]
+        model, record["optimizer_steps"], learning_rate=record["lr"], decay=record["lr_decay"]
     )
     vectors = golden.load("kb_encoder_inputs")
     both = vectors["key_embeddings"], vectors["value_embeddings"]
-    n_micro = told["micro_batches_per_step"]
-    for step in range(told["optimizer_steps"]):
-        compared.close("rate", schedule.get_last_lr()[0], told["steps"][step]["lr"], atol=1e-12)
+    n_micro = record["micro_batches_per_step"]
+    for step in range(record["optimizer_steps"]):
+        compared.close("rate", schedule.get_last_lr()[0], record["steps"][step]["lr"], atol=1e-12)
         numbers = range(step * n_micro, (step + 1) * n_micro)
-        batches = [micro_batch(golden.folder, data, told, number) for number in numbers]
+        batches = [micro_batch(golden.folder, data, record, number) for number in numbers]
         losses = train_step(model, batches, both, optimiser, schedule)
-        expected = [told["micro_batches"][number]["loss"] for number in numbers]
+        expected = [record["micro_batches"][number]["loss"] for number in numbers]
         compared.close("training losses", losses, expected, atol=LOSS)
         for name, value in model.trained():
             theirs = released_name(name)
@@ -170,10 +172,10 @@ def test_training(golden: Golden, compared: Any) -> None:
 
 
 def micro_batch(
-    folder: Path, data: dict[str, Tensor], told: dict[str, Any], number: int
+    folder: Path, data: dict[str, Tensor], record: dict[str, Any], number: int
 ) -> MicroBatch:
     """The ids and facts of a micro-batch; its labels are made anew and must be the original's."""
-    case = told["micro_batches"][number]
+    case = record["micro_batches"][number]
     ids, mask, labels = (
         data[f"micro{number}.{name}"] for name in ("input_ids", "attention_mask", "labels")
     )
@@ -189,25 +191,25 @@ def micro_batch(
 # ---- attention to the right fact -----------------------------------------------------------------
 def test_attention_accuracy(golden: Golden, compared: Any) -> None:
     data = golden.load("attention_accuracy")
-    for told in read(golden.folder, "text")["attention_accuracy"]:
-        sizes = golden.config["kb_encoders"][told["encoder"]]
+    for record in read(golden.folder, "text")["attention_accuracy"]:
+        sizes = golden.config["kb_encoders"][record["encoder"]]
         case = {
-            "encoder": told["encoder"], "kb_layer_frequency": sizes["kb_layer_frequency"],
+            "encoder": record["encoder"], "kb_layer_frequency": sizes["kb_layer_frequency"],
             "sep_query_head": True,
         }  # fmt: skip
         model, vectors = golden.model(case), golden.load("kb_encoder_inputs")
-        rows = torch.tensor(told["kb_indices"])
+        rows = torch.tensor(record["kb_indices"])
         facts = model.encoder(vectors["key_embeddings"][rows], vectors["value_embeddings"][rows])
-        name = told["name"]
+        name = record["name"]
         ids, mask = data[f"{name}.input_ids"], data[f"{name}.attention_mask"].bool()
         with torch.no_grad():
             out = model(ids, mask, facts)
-        right = torch.arange(told["questions_are_the_first"])
-        for row in told["result"]:
+        right = torch.arange(record["questions_are_the_first"])
+        for row in record["result"]:
             weights = out.states.fact_weights[row["idx"]]
             sums = attention_sums(weights, all_nodes(weights))
             wanted = data[f"{name}.attention_sum.{row['idx']}"]
             close(compared, "attention sums", sums, wanted, atol=STATES * ids.shape[1])
-            found = attention_accuracy(sums, right)
-            shares = [found.first, found.in_five]
+            actual = attention_accuracy(sums, right)
+            shares = [actual.first, actual.in_five]
             compared.close("accuracy", shares, [row["acc"], row["top5acc"]], atol=1e-6)

@@ -50,10 +50,10 @@ def read(folder: Path, name: str) -> Any:
 def new_model(folder: Path, attention: str, variant: str) -> KnowledgeForPreTraining:
     state = load(folder, "state_dict")
     args = read(folder, "config") | {variant: True}
-    made = keys.from_original(state, keys.original_config(state, args), args["ke_head_name"])
-    made.set_attn_implementation(attention)
-    assert made.encoder.host.config._attn_implementation == attention
-    return made.eval()
+    result = keys.from_original(state, keys.original_config(state, args), args["ke_head_name"])
+    result.set_attn_implementation(attention)
+    assert result.encoder.host.config._attn_implementation == attention
+    return result.eval()
 
 
 @pytest.fixture(scope="module", params=["eager", "sdpa"])
@@ -134,7 +134,7 @@ def triples_of(folder: Path, name: str, sequences: Sequences) -> TripleBatch:
 def slots_of(triples: TripleBatch) -> dict[str, Tensor]:
     """Rows of texts under the original's names."""
     heads, tails = triples.heads, triples.tails
-    found = {
+    results = {
         "heads": heads,
         "tails": tails,
         "heads_r": heads if triples.head_partners is None else triples.head_partners,
@@ -143,8 +143,8 @@ def slots_of(triples: TripleBatch) -> dict[str, Tensor]:
         "nTails": triples.negative_tails.flatten(),
     }
     if triples.relation_texts is not None:
-        found["relation_desc"] = triples.relation_texts
-    return found
+        results["relation_desc"] = triples.relation_texts
+    return results
 
 
 @pytest.mark.parametrize("name", [*KE, "ke2"])

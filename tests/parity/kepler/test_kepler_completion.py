@@ -45,8 +45,8 @@ DIRECTIONS: dict[str, tuple[Direction, ...]] = {
 
 @pytest.fixture(scope="module")
 def data(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "kg_completion.json").read_text())
-    return found
+    result: dict[str, Any] = json.loads((folder / "kg_completion.json").read_text())
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_every_stored_ranking(
     }
     test = ids(data, "test")
     n_unknown = int((test < 0).any(1).sum())
-    atol = 1e-12 + half_unit([told["metrics"] for told in data["results"].values()])
+    atol = 1e-12 + half_unit([record["metrics"] for record in data["results"].values()])
     for name, expected in data["results"].items():
         scorer, setting, asked = name.split("/")
         result = rank(

@@ -35,8 +35,8 @@ PAD, MASK, NULL = "@@PADDING@@", "@@MASK@@", "@@NULL@@"
 
 @pytest.fixture(scope="module")
 def golden(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "candidates.json").read_text())
-    return found
+    result: dict[str, Any] = json.loads((folder / "candidates.json").read_text())
+    return result
 
 
 def alias_table(wiki: dict[str, Any], max_candidates: int = 30) -> AliasTable:
@@ -71,7 +71,7 @@ def written(found: Sequence[SpanCandidates], prior: str = "priors") -> dict[str,
 
 
 def plain(entries: dict[str, tuple[AliasEntry, ...]]) -> dict[str, list[list[Any]]]:
-    return {alias: [list(e) for e in found] for alias, found in entries.items()}
+    return {alias: [list(e) for e in each] for alias, each in entries.items()}
 
 
 def test_alias_tables(golden: dict[str, Any], compared: Any) -> None:
@@ -86,8 +86,8 @@ def test_alias_tables(golden: dict[str, Any], compared: Any) -> None:
         compared.equal(f"p_e_m of {most}", plain(cut.entries), expected["p_e_m"])
         compared.equal(f"p_e_m_low of {most}", plain(cut.lower_entries), expected["p_e_m_low"])
     for item in wiki["process"]:
-        found = [list(e) for e in table.find(item["span"])]
-        compared.equal("process", found, item["out"] or [])
+        actual = [list(e) for e in table.find(item["span"])]
+        compared.equal("process", actual, item["out"] or [])
 
 
 def wiki_generator(wiki: dict[str, Any]) -> Callable[..., list[SpanCandidates]]:
@@ -109,10 +109,10 @@ def test_alias_candidates(golden: dict[str, Any], compared: Any) -> None:
     for item in golden["wiki"]["with_gold"]:
         words = item["text"].split()
         gold = [(start, end + 1) for start, end in item["gold_spans"]]
-        found = find(words, gold=gold, gold_only=item["keep_gold_only"])
+        actual = find(words, gold=gold, gold_only=item["keep_gold_only"])
         names = dict(zip(gold, item["gold_entities"], strict=True))
-        out = {"tokenized_text": words} | written(found, "prior")
-        out["gold_entities"] = [names.get((c.start, c.end), NULL) for c in found]
+        out = {"tokenized_text": words} | written(actual, "prior")
+        out["gold_entities"] = [names.get((c.start, c.end), NULL) for c in actual]
         compared.equal("sentence with gold", out, item["out_sorted_by_span"])
 
 
@@ -127,14 +127,14 @@ def test_sense_candidates(golden: dict[str, Any], compared: Any) -> None:
         )
         known = dict(map(tuple, run["token_and_lemma"]))
         words = run["text"].split()
-        found = sense_candidates(
+        actual = sense_candidates(
             words,
             table,
             known.__getitem__,
             max_length=options.get("max_entity_length", 7),
             surfaces=options.get("use_surface_form", False),
         )
-        compared.equal("senses", {"tokenized_text": words} | written(found), run["out"])
+        compared.equal("senses", {"tokenized_text": words} | written(actual), run["out"])
 
 
 def test_sense_tables(golden: dict[str, Any], compared: Any) -> None:
@@ -142,7 +142,7 @@ def test_sense_tables(golden: dict[str, Any], compared: Any) -> None:
     for name, expected in wordnet["load_candidate_maps"].items():
         smoothing, most = (int(part.split("=")[1]) for part in name.split(","))
         table = sense_table(wordnet, smoothing=max(smoothing, 0), most=most)
-        found = {
+        actual = {
             lemma: [
                 {
                     "synset_id": sense.synset,
@@ -156,7 +156,7 @@ def test_sense_tables(golden: dict[str, Any], compared: Any) -> None:
             ]
             for lemma in table.senses
         }
-        compared.equal(f"senses {name}", found, expected)
+        compared.equal(f"senses {name}", actual, expected)
 
 
 def test_annotated_senses(golden: dict[str, Any], compared: Any) -> None:
@@ -173,10 +173,10 @@ def test_annotated_senses(golden: dict[str, Any], compared: Any) -> None:
         ("train (gold spans, raw candidates)", True),
         ("test (gold lemma and pos)", False),
     ):
-        found = gold_sense_candidates(
+        actual = gold_sense_candidates(
             words, gold, sense_table(wordnet), known.__getitem__, training=training
         )
-        compared.equal(name, {"tokenized_text": words} | written(found), wsd[name])
+        compared.equal(name, {"tokenized_text": words} | written(actual), wsd[name])
 
 
 class Pairs:
@@ -222,8 +222,8 @@ class Pairs:
         for number, name in enumerate(self.generators):
             order = torch.argsort(rows_of(self.names[name]))
             known = {n: i for i, n in enumerate(self.names[name], start=1)} | {PAD: 0}
-            found = self.find(encoded, name) or [SpanCandidates(0, 0, (PAD,), (1.0,))]
-            for c in found:
+            result = self.find(encoded, name) or [SpanCandidates(0, 0, (PAD,), (1.0,))]
+            for c in result:
                 spans.append([c.start, c.end])
                 ids.append([int(order[known.get(entity, 1)]) for entity in c.entities])
                 priors.append(list(c.priors))
@@ -287,8 +287,8 @@ def test_pairs(golden: dict[str, Any], compared: Any) -> None:
         for name, ends in zip(("offsets_a", "offsets_b"), encoded.ends, strict=False):
             compared.equal(name, list(ends), out[name])
         for name in pairs.generators:
-            found = pairs.out(encoded, pairs.find(encoded, name))
-            compared.equal("candidates", found, out["candidates"][name])
+            actual = pairs.out(encoded, pairs.find(encoded, name))
+            compared.equal("candidates", actual, out["candidates"][name])
         batch = pairs.batch(encoded)
         check_tensors(pairs, batch, item["tensors"], compared)
         check_masked(pairs, batch, item["after_masking_span"], compared)
@@ -326,9 +326,9 @@ def check_masked(
         for i, (entities, shares) in enumerate(
             zip(fields["candidate_entities"], fields["candidate_entity_priors"], strict=True)
         ):
-            found = [back[entity] for entity in ids[i] if entity > 0] or [PAD]
+            result = [back[entity] for entity in ids[i] if entity > 0] or [PAD]
             names = [n if n in known or n == PAD else "@@UNKNOWN@@" for n in entities]
-            compared.equal("after masking", found, names)
+            compared.equal("after masking", result, names)
             compared.close("priors after masking", priors[i][: len(shares)], shares, atol=1e-7)
 
 
@@ -342,8 +342,8 @@ def test_text_with_punctuation(golden: dict[str, Any], compared: Any) -> None:
     compared.equal("offsets_a", list(encoded.ends[0]), out["offsets_a"])
     compared.equal("segment_ids", list(encoded.segment_ids), out["segment_ids"])
     for name in pairs.generators:
-        found = pairs.out(encoded, pairs.find(encoded, name))
-        compared.equal("candidates", found, out["candidates"][name])
+        actual = pairs.out(encoded, pairs.find(encoded, name))
+        compared.equal("candidates", actual, out["candidates"][name])
 
 
 def test_masking_a_span_takes_its_label(golden: dict[str, Any]) -> None:

@@ -82,12 +82,12 @@ def check_decoding(
     compared.equal("decoded", written, expected["decoded [batch, [start,end], entity_id]"])
     metrics = expected["metrics"]
     names = ("precision", "recall", "f1")
-    found = values(score(golds, links))
+    result = values(score(golds, links))
     atol = ATOL + half_unit(metrics)
-    compared.close("el", found, [metrics[f"el_{name}"] for name in names], atol=atol)
+    compared.close("el", result, [metrics[f"el_{name}"] for name in names], atol=atol)
     bare = [[{span for span, _ in part} for part in parts] for parts in (golds, links)]
-    found = values(score(*bare))
-    compared.close("span", found, [metrics[f"span_{name}"] for name in names], atol=atol)
+    result = values(score(*bare))
+    compared.close("span", result, [metrics[f"span_{name}"] for name in names], atol=atol)
 
 
 def test_decoding(folder: Path, compared: Any) -> None:
@@ -102,8 +102,8 @@ def test_decoding(folder: Path, compared: Any) -> None:
 def test_links_of_the_models(variant: Path, compared: Any) -> None:
     inputs = load_file(variant / "inputs.safetensors")
     outputs = load_file(variant / "outputs.safetensors")
-    found = json.loads((variant / "losses_and_metrics.json").read_text())
-    for kg, both in found["entity_linking"].items():
+    actual = json.loads((variant / "losses_and_metrics.json").read_text())
+    for kg, both in actual["entity_linking"].items():
         for kind in ("margin", "softmax"):
             check_decoding(
                 compared,
@@ -138,12 +138,12 @@ def test_set_f1_and_mrr(folder: Path, compared: Any) -> None:
             sets.extend({(tuple(span), entity) for span, entity in part} for part in item[name])
         compared.close("set F1", values(score(gold, predicted)), item[cumulative], atol=atol)
     mrr = golden["mrr"]
-    found = reciprocal_rank(
+    actual = reciprocal_rank(
         torch.tensor(mrr["predictions"]),
         torch.tensor(mrr["labels"]),
         torch.tensor(mrr["mask"], dtype=torch.bool),
     )
-    compared.close("mrr", found, mrr["mrr"], atol=1e-6 + half_unit(mrr["mrr"]))
+    compared.close("mrr", actual, mrr["mrr"], atol=1e-6 + half_unit(mrr["mrr"]))
 
 
 def test_metrics_after_one_batch(variant: Path, compared: Any) -> None:

@@ -181,17 +181,17 @@ def test_every_step_of_a_kar(case: Case, compared: Any) -> None:
             for name, value in case.outputs.items()
             if name.startswith(f"kar.{spec.name}.")
         }
-        found = steps_of(case, number, expected["input"])
+        actual = steps_of(case, number, expected["input"])
         n_spans = expected["linking_scores"].shape[1]
-        theirs, ours = expected.pop("span_attention_probs"), found.pop("span_attention_probs")
+        theirs, ours = expected.pop("span_attention_probs"), actual.pop("span_attention_probs")
         real = case.inputs[f"candidates.{spec.name}.candidate_spans"][..., 0] >= 0
         kept = real[:, None, None]
         compared.close("span_attention_probs", ours[..., :n_spans] * kept, theirs * kept, atol=ATOL)
         padded = 1 - (ours[..., :n_spans] * kept).sum(-1)
         compared.close("share of padding", padded, (theirs * ~kept).sum(-1), atol=ATOL)
         del expected["input"]
-        assert found.keys() == expected.keys()
-        for name, value in found.items():
+        assert actual.keys() == expected.keys()
+        for name, value in actual.items():
             mentions = name not in ("projected_bert", "span_attention_output", "projected_back")
             if mentions and name != "output":
                 value = value[:, :n_spans]
@@ -218,21 +218,21 @@ def steps_of(case: Case, number: int, states: Tensor) -> dict[str, Tensor]:
         "span_attention_output": (recontextualisation.attention, False),
         "projected_back": (recontextualisation.projection, False),
     }
-    found: dict[str, Tensor] = {}
+    results: dict[str, Tensor] = {}
 
     def watch(name: str, module: nn.Module, is_input: bool) -> Any:
         def hook(_module: nn.Module, given: tuple[Tensor, ...], made: Tensor) -> None:
-            found[name] = given[0] if is_input else made
+            results[name] = given[0] if is_input else made
 
         return module.register_forward_hook(hook)
 
     hooks = [watch(name, *pair) for name, pair in watched.items()]
     with torch.no_grad():
         linked = linker(states, own.spans, own.candidate_ids, own.priors, own.mentions_see)
-        found["output"] = recontextualisation(states, linked, own.nodes_see)
+        results["output"] = recontextualisation(states, linked, own.nodes_see)
     for hook in hooks:
         hook.remove()
-    return found | {
+    return results | {
         "projected_bert": linked.projected,
         "span_after_span_encoder": linked.mentions,
         "linking_scores": linked.scores,

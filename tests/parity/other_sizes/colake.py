@@ -63,7 +63,7 @@ def config_of(config: dict[str, Any]) -> Any:
 
 @torch.no_grad()
 def outputs_of(model: KnowledgeForPreTraining, folder: Path) -> dict[str, Tensor]:
-    inputs, found = tensors.load(folder, "inputs"), {}
+    inputs, result = tensors.load(folder, "inputs"), {}
     for prefix in ("", "no_relation_batch."):
         given = tensors.part(inputs, prefix)
         batch = parity.batch_of(given)
@@ -77,8 +77,8 @@ def outputs_of(model: KnowledgeForPreTraining, folder: Path) -> dict[str, Tensor
         own |= {f"{theirs}_loss": output.losses[ours] for ours, theirs in LOSSES.items()}
         own["loss"] = torch.stack(list(output.losses.values())).sum()
         own["extended_attention_mask"] = (1 - visible.mask[:, None].float()) * -10000
-        found |= tensors.with_prefix(own, prefix)
-    return found
+        result |= tensors.with_prefix(own, prefix)
+    return result
 
 
 def gradients_of(model: KnowledgeForPreTraining, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -91,31 +91,31 @@ def gradients_of(model: KnowledgeForPreTraining, inputs: dict[str, Tensor]) -> d
         for name, value in model.named_parameters()
         if value.grad is not None
     }
-    found = to_original(ours, keys.PRETRAINING, keys.PRETRAINING_TIED)
+    result = to_original(ours, keys.PRETRAINING, keys.PRETRAINING_TIED)
     states = KnowledgeOutput(model.encoder(batch).node_states.detach())
     losses = model.objectives["masked_nodes"](states, batch, model.encoder)
     table = model.encoder.entity_embeddings.weight
     (pull,) = torch.autograd.grad(torch.stack(list(losses.values())).sum(), table)
-    found["entity_embeddings.pull1"] = pull.to_dense()
-    found["entity_embeddings.pull1_rows"] = pull.coalesce().indices()[0]
-    found["entity_embeddings.pull0"] = found["entity_embeddings"] - pull.to_dense()
+    result["entity_embeddings.pull1"] = pull.to_dense()
+    result["entity_embeddings.pull1_rows"] = pull.coalesce().indices()[0]
+    result["entity_embeddings.pull0"] = result["entity_embeddings"] - pull.to_dense()
     entities = batch.node_ids[batch.node_kinds == NodeKind.ENTITY]
-    found["entity_embeddings.pull0_rows"] = entities.unique()
-    return found
+    result["entity_embeddings.pull0_rows"] = entities.unique()
+    return result
 
 
 def updates(settings: dict[str, Any]) -> dict[str, Tensor]:
     draws = torch.Generator().manual_seed(1)
     table = torch.nn.Parameter(torch.randn(45, 36, generator=draws))
-    found = {"before.table": table.detach().clone()}
+    results = {"before.table": table.detach().clone()}
     options = {"lr": settings["lr"], "betas": tuple(settings["betas"]), "eps": settings["eps"]}
     optimizer = RowAdam([table], **options, counter="global")
     for push, n_rows in enumerate((7, 12)):
-        found[f"push{push}.rows"] = torch.randperm(45, generator=draws)[:n_rows].sort().values
-        found[f"push{push}.grad"] = torch.randn(n_rows, 36, generator=draws)
+        results[f"push{push}.rows"] = torch.randperm(45, generator=draws)[:n_rows].sort().values
+        results[f"push{push}.grad"] = torch.randn(n_rows, 36, generator=draws)
     for update in range(2):
         for push in range(2):
-            rows, values = found[f"push{push}.rows"], found[f"push{push}.grad"]
+            rows, values = results[f"push{push}.rows"], results[f"push{push}.grad"]
             table.grad = torch.sparse_coo_tensor(
                 rows[None], values, table.shape, check_invariants=True
             )
@@ -123,8 +123,8 @@ def updates(settings: dict[str, Any]) -> dict[str, Tensor]:
         state = optimizer.state[table]
         after = {"table": table.detach().clone(), "step": torch.full((45,), state["step"].item())}
         after |= {name: state[name].clone() for name in ("exp_avg", "exp_avg_sq")}
-        found |= tensors.with_prefix(after, f"after_update{update}.")
-    return found
+        results |= tensors.with_prefix(after, f"after_update{update}.")
+    return results
 
 
 # ---- fine-tuning ---------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ def finetune(pretrained: KnowledgeForPreTraining, folder: Path) -> None:
 def task_model(
     pretrained: KnowledgeForPreTraining, facts: dict[str, Any], task: str, n_new_words: int
 ) -> KnowledgeForTask:
-    made = for_classification(
+    result = for_classification(
         pretrained,
         labels=list(facts["label_vocab"]),
         transform_from="relation" if task == "re" else "entity",
@@ -159,7 +159,7 @@ def task_model(
         entity_rows=facts["entity_rows"],
         n_new_words=n_new_words,
     )
-    return made.eval()
+    return result.eval()
 
 
 def batch_of(facts: dict[str, Any], *, multi_label: bool) -> KnowledgeBatch:

@@ -21,9 +21,9 @@ SECOND = "model/h1/"
 def make(folder: Path) -> None:
     """Change the committed files in `folder`."""
     tensors.write(tensors.read(folder, "config") | CONFIG, folder, "config")
-    told = tensors.read(folder, "preprocessing")
-    told["bpe_checks"] = told["bpe_checks"][1:]
-    tensors.write(told, folder, "preprocessing")
+    data = tensors.read(folder, "preprocessing")
+    data["bpe_checks"] = data["bpe_checks"][1:]
+    tensors.write(data, folder, "preprocessing")
     tensors.store(weights(tensors.load(folder, "state_dict")), folder, "state_dict")
     tensors.store(inputs(tensors.load(folder, "inputs")), folder, "inputs")
     golden = parity.Golden(folder)
@@ -33,11 +33,11 @@ def make(folder: Path) -> None:
         batch = golden.batch(name)
         with torch.no_grad():
             output = golden.model(batch)
-        found = {
+        results = {
             "hidden_state": output.states, "logits": output.logits,
             "class_logits": output.class_logits,
         }  # fmt: skip
-        outputs |= {f"{name}.{k}": v for k, v in found.items() if f"{name}.{k}" in old}
+        outputs |= {f"{name}.{k}": v for k, v in results.items() if f"{name}.{k}" in old}
         parts = story_losses(output, batch, golden.config["class_weight"])
         numbers = {
             "lm_loss_all_rows": float(word_loss(output.logits, batch)),
@@ -62,24 +62,24 @@ def make(folder: Path) -> None:
 
 def weights(state: dict[str, Tensor]) -> dict[str, Tensor]:
     draws = torch.Generator().manual_seed(6)
-    made = {}
+    result = {}
     for name, old in state.items():
         if not name.startswith(SECOND):
             shape = [SIZES.get(size, size) for size in old.shape]
-            made[name] = torch.randn(shape, generator=draws) * 0.1 + float(name.endswith("/g"))
-    return made
+            result[name] = torch.randn(shape, generator=draws) * 0.1 + float(name.endswith("/g"))
+    return result
 
 
 def inputs(old: dict[str, Tensor]) -> dict[str, Tensor]:
     """Every batch without its last row, as long as the longest that is left."""
-    made = {name: value[:-1] for name, value in old.items()}
+    result = {name: value[:-1] for name, value in old.items()}
     for name, lengths in old.items():
         if name.endswith(".story_length"):
             batch = name.removesuffix(".story_length")
             longest = int(lengths[:-1].max())
             for part in ("model_input", "story"):
-                made[f"{batch}.{part}"] = made[f"{batch}.{part}"][:, :longest]
-    return made
+                result[f"{batch}.{part}"] = result[f"{batch}.{part}"][:, :longest]
+    return result
 
 
 def gradients(
@@ -97,16 +97,16 @@ def gradients(
     losses = story_losses(output, batch, golden.config["class_weight"])
     (losses.total if which == "total" else word_loss(output.logits, batch)).backward()
     own = {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
-    made = {}
+    result = {}
     for key, value in released.items():
         (ours,) = converted({key: value})
         shape = [SIZES.get(size, size) for size in value.shape]
-        made[key] = own[ours].T if key.endswith("/kernel") else own[ours].reshape(shape)
+        result[key] = own[ours].T if key.endswith("/kernel") else own[ours].reshape(shape)
     if which != "total":
-        return made, {}
+        return result, {}
     norms: dict[str, Any] = {"global_norm_of_dense_gradients": norm_of(own)}
     own["host.transformer.wpe.weight"] = slices[0]
-    return made, norms | {"global_norm_used_for_clipping": norm_of(own)}
+    return result, norms | {"global_norm_used_for_clipping": norm_of(own)}
 
 
 def norm_of(grads: dict[str, Tensor]) -> float:
@@ -119,9 +119,9 @@ def rest(golden: parity.Golden, old: dict[str, Tensor]) -> dict[str, Tensor]:
     with torch.no_grad():
         cache = golden.model.host(input_ids=ids, use_cache=True).past_key_values
     each = [torch.stack([layer.keys, layer.values], dim=1) for layer in cache.layers]
-    made = {"cache.present_first4": torch.stack(each, dim=1)}
+    result = {"cache.present_first4": torch.stack(each, dim=1)}
     logits = golden.load("inputs")["top_k.logits"]
     for name in old:
         if name.startswith("top_k.k"):
-            made[name] = top_k(logits, int(name.removeprefix("top_k.k")))
-    return made
+            result[name] = top_k(logits, int(name.removeprefix("top_k.k")))
+    return result

@@ -52,9 +52,9 @@ def outputs_of(golden: parity.Golden, model: DKRL) -> dict[str, Tensor]:
         energies = model.energies(golden.triples, vectors)
     step = parity.original_step(golden, model)
     pooled = enumerate(zip(blocks, mask, strict=True))
-    found = {f"mid_{i}": states[own] for i, (states, own) in pooled}
-    found |= {f"after.{name}": step[name] for name in ("entity", "relation", "w1", "w2", "word")}
-    return found | {
+    results = {f"mid_{i}": states[own] for i, (states, own) in pooled}
+    results |= {f"after.{name}": step[name] for name in ("entity", "relation", "w1", "w2", "word")}
+    return results | {
         "cnn_vec": vectors,
         "energies": energies,
         "cnn_grad_before_update": step["gradient"],
@@ -67,10 +67,10 @@ def ranks_of(golden: parity.Golden, model: DKRL, side: str) -> dict[str, Any]:
     filters = {"raw": Filter({}, **sizes), "filtered": Filter(splits, **sizes)}
     with torch.no_grad():
         scores = model.ranker(model.encode_descriptions(*golden.padded()), None)
-    found = {}
+    results = {}
     for name, known in filters.items():
         result = rank(scores, splits["test"], filter=known, ties="optimistic",
                       directions=(SIDES[side],), candidates="all")  # fmt: skip
-        found[f"mean_rank_{name}"] = result.mr
-        found[f"hits_{name}"] = result.hits(1 if side == "mid" else 10)
-    return found
+        results[f"mean_rank_{name}"] = result.mr
+        results[f"hits_{name}"] = result.hits(1 if side == "mid" else 10)
+    return results

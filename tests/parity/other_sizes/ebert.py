@@ -37,8 +37,8 @@ def make(folder: Path) -> None:
     """Change the committed files in `folder`."""
     tensors.write(tensors.read(folder, "config") | MODEL, folder, "config")
     state = tensors.load(folder, "state_dict")
-    made = tensors.weights(state, SIZES, n_layers=1, tied=[(WORDS[1], WORDS[0])])
-    tensors.store(made, folder, "state_dict")
+    result = tensors.weights(state, SIZES, n_layers=1, tied=[(WORDS[1], WORDS[0])])
+    tensors.store(result, folder, "state_dict")
     draws = torch.Generator().manual_seed(1)
     width, hidden = MODEL["wikipedia2vec_dim"], MODEL["hidden_size"]
     n_vectors = len(tensors.load(folder, "wikipedia2vec")["vectors"])
@@ -64,40 +64,40 @@ def maps(folder: Path, width: int, hidden: int, draws: torch.Generator) -> None:
     given = {"x": x, "y": y, "w": weights, "query": query}
     tensors.store(given | {"underdetermined_rows": torch.tensor([n_few])}, folder, "mapping_inputs")
     linear, ortho = least_squares_map(x, y), orthogonal_map(x, y)
-    made = {
+    result = {
         "linear.model": linear,
         "linear.apply": query @ linear, "linear.apply_1d": query[0] @ linear,
         "linear_underdetermined.model": least_squares_map(x[:n_few], y[:n_few]),
         "linear_weighted.model": least_squares_map(x, y, weights),
         "ortho.model": ortho, "ortho.apply": query @ ortho,
     }  # fmt: skip
-    tensors.store(made, folder, "mapping_outputs")
+    tensors.store(result, folder, "mapping_outputs")
 
 
 def lama(folder: Path, world: parity.World) -> None:
     """The same queries in batches of three."""
-    told, made = tensors.read(folder, "lama"), {}
-    told["allowed_words"] = told["allowed_words"][:-2]
-    wanted = world.tokenizer.convert_tokens_to_ids(told["allowed_words"])
+    record, output = tensors.read(folder, "lama"), {}
+    record["allowed_words"] = record["allowed_words"][:-2]
+    wanted = world.tokenizer.convert_tokens_to_ids(record["allowed_words"])
     forbidden = torch.ones(world.tokenizer.vocab_size, dtype=torch.bool)
     forbidden[wanted] = False
     shown_pages = [pages for _, pages in parity.queries(folder)]
-    for run, pages in zip(told["runs"], shown_pages, strict=True):
+    for run, pages in zip(record["runs"], shown_pages, strict=True):
         run["batch_size"] = 3
         chosen = list(zip(run["results"], pages, strict=True))
         for number, start in enumerate(range(0, len(chosen), 3)):
             part = chosen[start : start + 3]
             name, vocabulary = f"batch{number}", f"set{run['set']}.{run['vocabulary']}"
-            found, logits = asked(world, part)
-            made |= tensors.with_prefix(found, f"set{run['set']}.{name}.")
-            made[f"{vocabulary}.{name}.logits_after_restriction"] = logits.clone()
+            outcome, logits = asked(world, part)
+            output |= tensors.with_prefix(outcome, f"set{run['set']}.{name}.")
+            output[f"{vocabulary}.{name}.logits_after_restriction"] = logits.clone()
             if run["vocabulary"] == "restricted":
                 logits[:, forbidden] = RESTRICTED_AWAY
             shares = logits.softmax(-1).view(len(part), len(parity.FORMS), -1)
             for (result, _), three in zip(part, shares, strict=True):
                 answer(world, result, three)
-    tensors.write(told, folder, "lama")
-    tensors.store(made, folder, "lama_outputs")
+    tensors.write(record, folder, "lama")
+    tensors.store(output, folder, "lama_outputs")
 
 
 def asked(world: parity.World, part: Any) -> tuple[dict[str, Tensor], Tensor]:
@@ -108,21 +108,21 @@ def asked(world: parity.World, part: Any) -> tuple[dict[str, Tensor], Tensor]:
     states = world.encoder(batch).node_states
     at_hole = states[(batch.node_ids == world.tokenizer.mask_token_id) & (batch.node_kinds == 0)]
     logits = world.head.logits(at_hole, hosts.word_table(world.encoder.host).weight)
-    found = {
+    results = {
         "attention_mask": batch.node_mask.float(), "hidden": states, "mask_hidden": at_hole,
         "input_vectors": world.inputs(batch),
     }  # fmt: skip
-    return found, logits
+    return results, logits
 
 
 def answer(world: parity.World, result: dict[str, Any], three: Tensor) -> None:
     """Five best words of each input and ensemble, and the gold word's rank."""
-    found = dict(zip(parity.FORMS, three, strict=True))
+    outcome = dict(zip(parity.FORMS, three, strict=True))
     for rule in ("avg", "max"):
-        one, other = found["bert"], found["linear_replace"]
-        found[f"linear_ens_{rule}"] = original.ensemble(one, other, rule)
+        one, other = outcome["bert"], outcome["linear_replace"]
+        outcome[f"linear_ens_{rule}"] = original.ensemble(one, other, rule)
     gold = world.tokenizer.convert_tokens_to_ids(result["obj_label"])
-    for name, share in found.items():
+    for name, share in outcome.items():
         best = share.topk(5)
         result[f"top10:{name}"] = world.tokenizer.convert_ids_to_tokens(best.indices.tolist())
         result[f"top10_prob:{name}"] = best.values.tolist()
@@ -132,46 +132,46 @@ def answer(world: parity.World, result: dict[str, Any], three: Tensor) -> None:
 
 def relations(folder: Path, world: parity.World) -> None:
     """The examples but the last, one token longer."""
-    told = tensors.read(folder, "relation_classification")
-    told["examples"] = told["examples"][:-1]
-    told["max_seq_length"] += 1
+    data = tensors.read(folder, "relation_classification")
+    data["examples"] = data["examples"][:-1]
+    data["max_seq_length"] += 1
     classes = [str(i) for i in range(MODEL["num_labels"])]
     model = KnowledgeForTask.of(world.encoder, "pooled", classes).eval()
     model.head.classes.load_state_dict(
         {part: world.state[f"classifier.{part}"] for part in ("weight", "bias")}
     )
-    made = {}
-    for case in told["cases"]:
+    result = {}
+    for case in data["cases"]:
         batch = KnowledgeBatch.stack(
-            list(parts(world, told, case)), word_pad_id=world.tokenizer.pad_token_id
-        ).pad_to(told["max_seq_length"], word_pad_id=world.tokenizer.pad_token_id)
+            list(parts(world, data, case)), word_pad_id=world.tokenizer.pad_token_id
+        ).pad_to(data["max_seq_length"], word_pad_id=world.tokenizer.pad_token_id)
         case["tokens"] = [world.tokens(batch.take(slice(i, i + 1))) for i in range(len(batch))]
         case["input_mask"] = batch.node_mask.long().tolist()
         case["label_id"] = [i % len(classes) for i in range(len(batch))]
         logits = model(batch).class_logits
         name = f"{case['ent_type']}.{'markers' if isinstance(case['pattern'], list) else 'plain'}"
-        made[f"{name}.logits"], made[f"{name}.input_vectors"] = logits, world.inputs(batch)
-        made[f"{name}.loss"] = F.cross_entropy(logits, torch.tensor(case["label_id"]))
-    tensors.write(told, folder, "relation_classification")
-    tensors.store(made, folder, "relation_classification_outputs")
+        result[f"{name}.logits"], result[f"{name}.input_vectors"] = logits, world.inputs(batch)
+        result[f"{name}.loss"] = F.cross_entropy(logits, torch.tensor(case["label_id"]))
+    tensors.write(data, folder, "relation_classification")
+    tensors.store(result, folder, "relation_classification_outputs")
 
 
-def parts(world: parity.World, told: Any, case: Any) -> Iterator[KnowledgeBatch]:
+def parts(world: parity.World, record: Any, case: Any) -> Iterator[KnowledgeBatch]:
     """The samples of a case."""
     marks = [p[0] for p in case["pattern"]] if isinstance(case["pattern"], list) else []
-    for example in told["examples"]:
-        linked, targets = parity.example_of(told, example, world.pages)
+    for example in record["examples"]:
+        linked, targets = parity.example_of(record, example, world.pages)
         linked, _ = mark_targets(linked, targets, marks)
         yield world.batch(linked, case["ent_type"])
 
 
 def links(folder: Path, world: parity.World) -> None:
     """All sentences but the last; what is decided from the shares is what our decoding makes."""
-    told, made, grads = tensors.read(folder, "entity_linking"), {}, {}
-    n_kept = len(told["sentences"]) - 1
+    record, result, grads = tensors.read(folder, "entity_linking"), {}, {}
+    n_kept = len(record["sentences"]) - 1
     for key in ("sentences", "gold_spans"):
-        told[key] = told[key][:n_kept]
-    for case in told["cases"]:
+        record[key] = record[key][:n_kept]
+    for case in record["cases"]:
         kept = [i for i, sample in enumerate(case["samples"]) if sample["data_idx"][0] < n_kept]
         for key in ("samples", "predictions"):
             case[key] = [case[key][i] for i in kept]
@@ -193,19 +193,19 @@ def links(folder: Path, world: parity.World) -> None:
             names = [name for name, _ in prediction["probabilities"]]
             pairs = zip(names, share.detach().softmax(0).tolist(), strict=True)
             prediction["probabilities"] = [list(pair) for pair in pairs]
-        decided(case, linking.Texts(told), world)
+        decided(case, linking.Texts(record), world)
         loss = original.linking_loss(scores, case["samples"])
         loss.backward()
-        found = {"attention_mask": mask.long(), "input_embeddings": inputs, "loss": loss,
+        results = {"attention_mask": mask.long(), "input_embeddings": inputs, "loss": loss,
                  "mlm_transform": transformed, "embedding_output": states[0]}  # fmt: skip
-        found |= {f"layer.{i}": state for i, state in enumerate(states[1:])}
-        made |= tensors.with_prefix(found, f"{case['tag']}.")
+        results |= {f"layer.{i}": state for i, state in enumerate(states[1:])}
+        result |= tensors.with_prefix(results, f"{case['tag']}.")
         own = {f"bert.{k}": p.grad for k, p in world.encoder.host.named_parameters()}
         own |= {"el.null_vector": null.grad, "el.null_bias": bias.grad}
         own = {name: value for name, value in own.items() if value is not None}
         grads |= tensors.with_prefix(own, f"{case['tag']}.")
-    tensors.write(told, folder, "entity_linking")
-    tensors.store(made, folder, "entity_linking_outputs")
+    tensors.write(record, folder, "entity_linking")
+    tensors.store(result, folder, "entity_linking_outputs")
     tensors.store(grads, folder, "grads")
 
 
@@ -213,10 +213,10 @@ def decided(case: dict[str, Any], texts: linking.Texts, world: parity.World) -> 
     """Write the case's estimate, its spans without overlap, and those of each number of rounds."""
     pairs = [
         (sample["correct_idx"], max(range(len(p)), key=p.__getitem__))
-        for sample, found in zip(case["samples"], case["predictions"], strict=True)
-        for p in ([share for _, share in found["probabilities"]],)
+        for sample, each in zip(case["samples"], case["predictions"], strict=True)
+        for p in ([share for _, share in each["probabilities"]],)
     ]
-    n_right = sum(gold == found > 0 for gold, found in pairs)
+    n_right = sum(gold == item > 0 for gold, item in pairs)
     n_found, n_gold = (sum(pair[side] > 0 for pair in pairs) for side in (1, 0))
     case["eval_precision_recall_f1"] = list(scores_of(n_right, n_found, n_gold))
     every, before = linking.linker_of(world, case).answers(texts.proposed), 0
@@ -232,8 +232,8 @@ def decided(case: dict[str, Any], texts: linking.Texts, world: parity.World) -> 
             })  # fmt: skip
         before += len(words)
     for n_rounds in case["predict_sentence"]:
-        found = linking.linker_of(world, case, int(n_rounds)).disambiguate(texts.proposed)
+        result = linking.linker_of(world, case, int(n_rounds)).disambiguate(texts.proposed)
         case["predict_sentence"][n_rounds] = [
             [[k.entity, *texts.places(i, k.mention)] for k in text.links if k.entity is not None]
-            for i, text in enumerate(found)
+            for i, text in enumerate(result)
         ]

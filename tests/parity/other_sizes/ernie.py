@@ -73,14 +73,14 @@ def outputs_of(model: KnowledgeForPreTraining, folder: Path) -> dict[str, Tensor
     words, entities = encoder.run(
         output.hidden_states[0], inputs["input_ent"], seen, inputs["ent_mask"].bool()
     )
-    found = {"embedding_output": output.hidden_states[0], "sequence_output": words[-1]}
+    results = {"embedding_output": output.hidden_states[0], "sequence_output": words[-1]}
     for i, (word, entity) in enumerate(zip(words[1:], entities[1:], strict=True)):
-        found |= {f"layer.{i}.hidden": word, f"layer.{i}.hidden_ent": entity}
-    found |= parity.logits_of(model, words[-1], batch)
-    found["pooled_output"] = hosts.pooled(encoder.host, output.node_states)
+        results |= {f"layer.{i}.hidden": word, f"layer.{i}.hidden_ent": entity}
+    results |= parity.logits_of(model, words[-1], batch)
+    results["pooled_output"] = hosts.pooled(encoder.host, output.node_states)
     losses = {theirs: output.losses[ours] for ours, theirs in LOSSES.items()}
     return (
-        found
+        results
         | losses
         | {
             "loss_total": sum(losses.values()),
@@ -111,10 +111,10 @@ def change_heads(folder: Path) -> None:
     stored = [
         name.replace("layer.3.", "layer.2.") for name in tensors.load(folder, "heads_outputs")
     ]
-    found: dict[str, Tensor] = {}
+    results: dict[str, Tensor] = {}
     for name, head, kind in (("typing", keys.TYPING, MULTI), ("relation", keys.RELATION, SINGLE)):
-        found |= head_outputs(folder, name, head, kind, tensors.part(state, f"{name}:"))
-    tensors.store({key: found[key] for key in stored}, folder, "heads_outputs")
+        results |= head_outputs(folder, name, head, kind, tensors.part(state, f"{name}:"))
+    tensors.store({key: results[key] for key in stored}, folder, "heads_outputs")
 
 
 def head_outputs(

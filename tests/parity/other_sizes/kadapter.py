@@ -43,19 +43,19 @@ def make(folder: Path) -> None:
         labels = inputs[f"{task}.labels"]
         inputs[f"{task}.labels"] = labels[:, :n] if labels.ndim > 1 else labels % n
     tensors.store(inputs, folder, "inputs")
-    found: dict[str, Tensor] = {}
+    results: dict[str, Tensor] = {}
     grads: dict[str, Tensor] = {}
     for name in parity.NAMES:
         outputs, own = pretrained(folder, name)
-        found |= tensors.with_prefix(outputs, f"{name}.")
+        results |= tensors.with_prefix(outputs, f"{name}.")
         grads |= tensors.with_prefix(own, f"{name}.")
     for task in parity.TASKS:
         for fusion in ("concat", "sum"):
             prefix = f"{task}.{'add' if fusion == 'sum' else fusion}."
             outputs, own = tuned(folder, task, fusion)
-            found |= tensors.with_prefix(outputs, prefix)
+            results |= tensors.with_prefix(outputs, prefix)
             grads |= tensors.with_prefix(own, prefix)
-    tensors.store(found | variants(folder), folder, "outputs")
+    tensors.store(results | variants(folder), folder, "outputs")
     tensors.store(grads, folder, "grads")
 
 
@@ -68,8 +68,8 @@ def state_of(old: dict[str, Tensor]) -> dict[str, Tensor]:
         if ".adapter.0." in name
     }
     positions = {"position_embeddings": {40: HOST["max_position_embeddings"]}}
-    made = tensors.weights(host, SIZES, n_layers=3, named=positions)
-    return made | tensors.weights(rest, SIZES, n_layers=ADAPTER["num_hidden_layers"])
+    result = tensors.weights(host, SIZES, n_layers=3, named=positions)
+    return result | tensors.weights(rest, SIZES, n_layers=ADAPTER["num_hidden_layers"])
 
 
 def change_config(folder: Path, state: dict[str, Tensor]) -> None:
@@ -97,11 +97,11 @@ def change_config(folder: Path, state: dict[str, Tensor]) -> None:
 
 
 def variant_of(layers: list[int], skip: int) -> dict[str, Any]:
-    found = {"adapter_list": layers, "adapter_skip_layers": skip}
+    results = {"adapter_list": layers, "adapter_skip_layers": skip}
     if skip == 1:
-        return found | {"error": "IndexError"}
+        return results | {"error": "IndexError"}
     name = "-".join(map(str, layers))
-    return found | {"tensor": f"variant.{name}.skip{skip}.hidden_states_last"}
+    return results | {"tensor": f"variant.{name}.skip{skip}.hidden_states_last"}
 
 
 def start_of(folder: Path) -> dict[str, Any]:
@@ -130,25 +130,25 @@ def pretrained(folder: Path, name: str) -> tuple[dict[str, Tensor], dict[str, Te
     loss.backward()
     states = output.hidden_states[:-1]
     adapter = encoder.adapters[parity.NAMES[name]]
-    found = {f"host.hidden_states.{i}": value for i, value in enumerate(states)}
+    results = {f"host.hidden_states.{i}": value for i, value in enumerate(states)}
     for i, step in enumerate(adapter.blockwise(states, Visibility.everyone(*batch.node_ids.shape))):
         steps = {"input": step.input, "down": step.down, "encoder_output": step.inner}
-        found |= tensors.with_prefix(steps | {"output": step.output}, f"adapter.{i}.")
+        results |= tensors.with_prefix(steps | {"output": step.output}, f"adapter.{i}.")
     features = objective.features(output)
-    found |= {
+    results |= {
         "host.last_hidden_state": states[-1],
         "host.pooled": hosts.pooled(encoder.host, states[-1]),
         "com_features": features,
         "loss": loss,
     }
     if name == "fac":
-        found["logits"] = objective.logits(features, batch.target_spans)
+        results["logits"] = objective.logits(features, batch.target_spans)
     else:
         names = ("context_layer", "attention_probs", "logits")
-        found |= zip(names, objective.scores(features, batch.node_mask), strict=True)
+        results |= zip(names, objective.scores(features, batch.node_mask), strict=True)
     grads = {k: v.grad for k, v in model.named_parameters() if v.grad is not None}
     rules = keys.pretraining_rules(parity.NAMES[name], parity.n_blocks(folder))
-    return found, to_original(grads, rules)
+    return results, to_original(grads, rules)
 
 
 def tuned(folder: Path, task: str, fusion: str) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
@@ -158,7 +158,7 @@ def tuned(folder: Path, task: str, fusion: str) -> tuple[dict[str, Tensor], dict
     output = model(batch)
     output.losses["class"].backward()
     pooled = target_states(output.node_states, batch.target_spans).flatten(1)
-    found = {
+    results = {
         "pooled_input_of_dense": pooled,
         "dense": model.head.dense(pooled),
         "logits": output.class_logits,
@@ -167,11 +167,11 @@ def tuned(folder: Path, task: str, fusion: str) -> tuple[dict[str, Tensor], dict
     if fusion == "concat":
         host = output.hidden_states[-2]
         each = model.encoder.fusion.each_with_host(host, output.adapter_states)
-        found |= {"host.last_hidden_state": host, "task_dense": output.node_states}
+        results |= {"host.last_hidden_state": host, "task_dense": output.node_states}
         for short, name in parity.NAMES.items():
-            found[f"{short}_adapter_output"] = output.adapter_states[name]
-            found[f"task_dense_{short}"] = each[name]
-    return found, task_gradients(model, with_host=(task, fusion) == ("et", "concat"))
+            results[f"{short}_adapter_output"] = output.adapter_states[name]
+            results[f"task_dense_{short}"] = each[name]
+    return results, task_gradients(model, with_host=(task, fusion) == ("et", "concat"))
 
 
 def task_gradients(model: KnowledgeForTask, *, with_host: bool) -> dict[str, Tensor]:
@@ -186,19 +186,19 @@ def task_gradients(model: KnowledgeForTask, *, with_host: bool) -> dict[str, Ten
 
 @torch.no_grad()
 def variants(folder: Path) -> dict[str, Tensor]:
-    config, found = tensors.read(folder, "config"), {}
+    config, result = tensors.read(folder, "config"), {}
     for case in config["skip_variants"]:
         if "tensor" in case:
             layers, skip = case["adapter_list"], case["adapter_skip_layers"]
             options = {"layers": layers, "skip": skip, "fusion": "none"}
             encoder = parity.bare(folder, ["fac"], attention="eager", **options)
             batch = parity.batch_of(folder, "trex")
-            found[case["tensor"]] = encoder(batch).adapter_states["factual"]
+            result[case["tensor"]] = encoder(batch).adapter_states["factual"]
     for name in LIKE:
         kind, *chosen = name.split(".")
         names = [part[:-1] for part in chosen if part.endswith("1")]
         fusion = {"add": "sum"}.get(kind, kind)
         encoder = parity.bare(folder, names, fusion=fusion, attention="eager")
         batch = parity.batch_of(folder, "entity_typing")
-        found[f"like_roberta.{name}"] = encoder(batch).node_states
-    return found
+        result[f"like_roberta.{name}"] = encoder(batch).node_states
+    return result

@@ -50,7 +50,7 @@ def make(folder: Path) -> None:
 
 
 def inputs_of(folder: Path) -> dict[str, Tensor]:
-    found = {}
+    results = {}
     for name, prefix in (("classification", ""), ("ner", "ner_")):
         batch = parity.batch_of(folder, name)
         eye = torch.eye(batch.node_ids.shape[1], dtype=torch.bool)
@@ -66,13 +66,13 @@ def inputs_of(folder: Path) -> dict[str, Tensor]:
             own["segment_tag"] = batch.node_kinds
         else:
             own["labels"] = batch.labels
-        found |= tensors.with_prefix(own, prefix)
-    return found
+        results |= tensors.with_prefix(own, prefix)
+    return results
 
 
 def outputs_of(folder: Path, dtype: torch.dtype) -> dict[str, Tensor]:
     model, batch = parity.model_of(folder).to(dtype), parity.batch_of(folder, "classification")
-    found: dict[str, Tensor] = {}
+    results: dict[str, Tensor] = {}
     layers = model.encoder.host.encoder.layer
     attended: list[Tensor] = []
     hooks = [
@@ -83,18 +83,18 @@ def outputs_of(folder: Path, dtype: torch.dtype) -> dict[str, Tensor]:
         states = model.encoder(batch).hidden_states
     for hook in hooks:
         hook.remove()
-    found["embedding_output"] = states[0]
+    results["embedding_output"] = states[0]
     for i, (inner, hidden) in enumerate(zip(attended, states[1:], strict=True)):
-        found |= {f"layer.{i}.attn_output": inner, f"layer.{i}.hidden": hidden}
+        results |= {f"layer.{i}.attn_output": inner, f"layer.{i}.hidden": hidden}
     for pooling in POOLINGS:
         model.head.pooling = pooling
         output = model(batch)
-        found[f"logits.{pooling}"] = output.class_logits
-        found[f"loss.{pooling}"] = output.losses["class"]
+        results[f"logits.{pooling}"] = output.class_logits
+        results[f"loss.{pooling}"] = output.losses["class"]
     model.head.pooling = "first"
     for name, running in (("logits.no_vm", False), ("logits.no_vm_hard_pos", True)):
-        found[name] = model(parity.without_matrix(batch, running=running)).class_logits
-    return found | tagger_outputs(parity.model_of(folder, head="tagger").to(dtype), folder)
+        results[name] = model(parity.without_matrix(batch, running=running)).class_logits
+    return results | tagger_outputs(parity.model_of(folder, head="tagger").to(dtype), folder)
 
 
 def tagger_outputs(model: KnowledgeForTask, folder: Path) -> dict[str, Tensor]:

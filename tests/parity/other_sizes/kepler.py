@@ -43,15 +43,15 @@ def make(folder: Path) -> None:
     for name, triples in batches.items():
         inputs |= tensors.with_prefix(rows_of(triples, parity.pad_of(folder)), f"{name}.")
     tensors.store(inputs, folder, "inputs")
-    found = states_of(folder)
+    result = states_of(folder)
     for name, triples in batches.items():
-        found |= tensors.with_prefix(scores_of(folder, name, triples), f"{name}.")
+        result |= tensors.with_prefix(scores_of(folder, name, triples), f"{name}.")
     losses, grads = {}, {}
     for variant in parity.VARIANTS:
         model, losses[variant] = losses_of(folder, variant, batches)
         grads |= tensors.with_prefix(gradients_of(model, folder), f"{variant}.")
-        found[f"{variant}.loss_total"] = torch.tensor([losses[variant]["total"]])
-    tensors.store(found, folder, "outputs")
+        result[f"{variant}.loss_total"] = torch.tensor([losses[variant]["total"]])
+    tensors.store(result, folder, "outputs")
     tensors.store(grads, folder, "grads")
     tensors.write(losses, folder, "losses")
     complete(folder)
@@ -68,11 +68,11 @@ def fewer_triples(folder: Path) -> None:
 
 
 def rows_of(triples: TripleBatch, pad: int) -> dict[str, Tensor]:
-    texts, found = triples.texts, {}
+    texts, result = triples.texts, {}
     for slot, rows in parity.slots_of(triples).items():
         pieces = [texts.node_ids[i][texts.node_mask[i]] for i in rows.tolist()]
-        found[slot] = torch.nn.utils.rnn.pad_sequence(pieces, True, pad)
-    return found | {"relations": triples.relations - N_SPECIAL_ROWS}
+        result[slot] = torch.nn.utils.rnn.pad_sequence(pieces, True, pad)
+    return result | {"relations": triples.relations - N_SPECIAL_ROWS}
 
 
 @torch.no_grad()
@@ -82,8 +82,8 @@ def states_of(folder: Path) -> dict[str, Tensor]:
     everywhere = Visibility.of_real(batch.node_mask)
     states = hosts.run(host, output.hidden_states[0], everywhere)
     logits = model.objectives["mlm"].logits(states[-1], hosts.word_table(host).weight)
-    found = {f"mlm.inner_states.{i}": value for i, value in enumerate(states)}
-    return found | {"mlm.features": states[-1], "mlm.logits": logits}
+    results = {f"mlm.inner_states.{i}": value for i, value in enumerate(states)}
+    return results | {"mlm.features": states[-1], "mlm.logits": logits}
 
 
 @torch.no_grad()
@@ -91,8 +91,8 @@ def scores_of(folder: Path, name: str, triples: TripleBatch) -> dict[str, Tensor
     model = parity.new_model(folder, "eager", name)
     vectors = model.encoder.encode_texts(triples.texts)
     positive, negative = model.objectives["ke2" if name == "ke2" else "ke"].scores(vectors, triples)
-    found = {f"emb.{slot}": vectors[rows] for slot, rows in parity.slots_of(triples).items()}
-    return found | {"pScores": positive[:, None], "nScores": negative}
+    results = {f"emb.{slot}": vectors[rows] for slot, rows in parity.slots_of(triples).items()}
+    return results | {"pScores": positive[:, None], "nScores": negative}
 
 
 def losses_of(
@@ -131,16 +131,16 @@ def complete(folder: Path) -> None:
     data, vectors = tensors.read(folder, "kg_completion"), tensors.load(folder, "kg_completion")
     data["test"] = [t for t in data["test"] if t[0] in data["entity2id"]][2:]
     draws = torch.Generator().manual_seed(3)
-    made = {"score_matrix": vectors["score_matrix"]}
+    output = {"score_matrix": vectors["score_matrix"]}
     for name in ("entity_embeddings", "relation_embeddings"):
-        made[name] = torch.randn(len(vectors[name]), 6, generator=draws)
-    scorer, shape = completion.transe(made), vectors["score_matrix"].shape
+        output[name] = torch.randn(len(vectors[name]), 6, generator=draws)
+    scorer, shape = completion.transe(output), vectors["score_matrix"].shape
     every = torch.cartesian_prod(*(torch.arange(n) for n in (shape[1], shape[0], shape[1])))
     with torch.no_grad():
         scores = scorer.score_triples(every).view(shape[1], shape[0], shape[1]).transpose(0, 1)
-    made[f"{completion.SCORES}{MARGIN:.0f}"] = MARGIN + scores
+    output[f"{completion.SCORES}{MARGIN:.0f}"] = MARGIN + scores
     scorers = {
-        "score_matrix": completion.looked_up(made["score_matrix"]),
+        "score_matrix": completion.looked_up(output["score_matrix"]),
         "transe_embeddings": scorer,
     }
     for name in data["results"]:
@@ -155,4 +155,4 @@ def complete(folder: Path) -> None:
         metrics = {key.upper(): value for key, value in result.metrics().items()}
         data["results"][name] = {"rankings": completion.in_order(result), "metrics": metrics}
     tensors.write(data, folder, "kg_completion")
-    tensors.store(made, folder, "kg_completion")
+    tensors.store(output, folder, "kg_completion")

@@ -38,7 +38,7 @@ def make(folder: Path) -> None:
 
 def weights(state: dict[str, Tensor]) -> dict[str, Tensor]:
     """Padding rows of tables stay 0."""
-    draws, made = torch.Generator().manual_seed(8), {}
+    draws, result = torch.Generator().manual_seed(8), {}
     for name, old in state.items():
         shape = list(old.shape)
         if ".rnns." in name:
@@ -47,65 +47,65 @@ def weights(state: dict[str, Tensor]) -> dict[str, Tensor]:
             shape[1] = CONFIG["entity_dim"]
         elif name.endswith("_fc_condense.weight"):
             shape[1] -= 1
-        made[name] = torch.randn(shape, generator=draws) * 0.3
+        result[name] = torch.randn(shape, generator=draws) * 0.3
         if "embedder" in name:
-            made[name][0] = 0
+            result[name][0] = 0
     for name in state:
         if name.endswith("_fc_generate.weight") and not bool(
             (state[name] - state[name.replace("_fc_generate", "_token_embedder")]).any()
         ):
-            made[name] = made[name.replace("_fc_generate", "_token_embedder")]
-    return made
+            result[name] = result[name.replace("_fc_generate", "_token_embedder")]
+    return result
 
 
 @torch.no_grad()
 def values(
-    golden: parity.Golden, variant: str, old: dict[str, Tensor], told: dict[str, Any]
+    golden: parity.Golden, variant: str, old: dict[str, Tensor], record: dict[str, Any]
 ) -> dict[str, Tensor]:
     """Every part under the names of the file; losses and perplexities are put into `told`."""
-    made: dict[str, Tensor] = {}
+    result: dict[str, Tensor] = {}
     every, about, plain = WordPerplexity(), WordPerplexity(), WordPerplexity()
     for i, chunk, output, model in golden.run(variant):
-        found = parity.named(output, model)
+        outcome = parity.named(output, model)
         prefix = f"{variant}.chunk{i}."
         for key, value in old.items():
             if key.startswith(prefix):
-                made[key] = found[key.removeprefix(prefix)].to(value.dtype)
-        told["per_chunk"][i] = {key: float(found[key]) for key in told["per_chunk"][i]}
+                result[key] = outcome[key.removeprefix(prefix)].to(value.dtype)
+        record["per_chunk"][i] = {key: float(outcome[key]) for key in record["per_chunk"][i]}
         if output.words is not None:
             every.add(output, chunk.mask)
             about.add(output, chunk.mask & (chunk.entity_ids > 0))
             plain.add(output, chunk.mask & (chunk.entity_ids == 0))
     if variant.startswith("kglm"):
         numbers = (*every.values[:2], about.values[0], plain.values[0])
-        told["metrics_over_all_chunks"] |= dict(zip(METRICS, map(float, numbers), strict=True))
-    return made
+        record["metrics_over_all_chunks"] |= dict(zip(METRICS, map(float, numbers), strict=True))
+    return result
 
 
 def gradients(golden: parity.Golden, variant: str, old: dict[str, Tensor]) -> dict[str, Tensor]:
     number, _, output, model = next(golden.run(variant))
     output.loss.backward()
-    own, made = dict(model.named_parameters()), {}
+    own, result = dict(model.named_parameters()), {}
     for key in old:
         gradient = own[parity.renamed(key.removeprefix(f"chunk{number}."))].grad
         assert gradient is not None
-        made[f"{variant}.{key}"] = gradient
-    return made
+        result[f"{variant}.{key}"] = gradient
+    return result
 
 
 @torch.no_grad()
-def marginal(golden: parity.Golden, sampling: str, told: dict[str, Any]) -> None:
+def marginal(golden: parity.Golden, sampling: str, record: dict[str, Any]) -> None:
     """What the model says of the stored draws; how likely they were drawn stays."""
     ending = sampling.removeprefix("importance_sampling")
     draws, variant = golden.load("importance_samples", f"is{ending}"), f"kglm{ending}"
     sums: dict[str, list[float]] = {"model_logp": [], "penalized": [], "sample_logp": []}
-    for s, rows in enumerate(told["per_sample_per_chunk"]):
+    for s, rows in enumerate(record["per_sample_per_chunk"]):
         model = golden.model(variant)
         for i, (chunk, row) in enumerate(zip(golden.chunks(variant), rows, strict=True)):
             output = model(parity.drawn(golden, chunk, draws, f"s{s}.chunk{i}."))
             row |= {"model_logp": float(output.log_p), "penalized": float(output.penalised_log_p)}
-        for key, found in sums.items():
-            found.append(sum(row[key] for row in rows))
-    n = told["n_tokens"]
+        for key, each in sums.items():
+            each.append(sum(row[key] for row in rows))
+    n = record["n_tokens"]
     for key, name in (("ppl", "model_logp"), ("upp", "penalized")):
-        told["final"][key] = float(importance_perplexity(sums[name], sums["sample_logp"], n))
+        record["final"][key] = float(importance_perplexity(sums[name], sums["sample_logp"], n))

@@ -77,7 +77,7 @@ def outputs_of(case: parity.Case) -> dict[str, Tensor]:
         hook.remove()
     words = hosts.word_table(model.encoder.host).weight
     losses = output.losses
-    found = {
+    results = {
         "bert.embeddings.output": output.hidden_states[0],
         **{f"bert.layer.{i}.output": states for i, states in enumerate(before)},
         "contextual_embeddings": output.node_states,
@@ -90,18 +90,18 @@ def outputs_of(case: parity.Case) -> dict[str, Tensor]:
     for number, spec in enumerate(case.specs):
         states = before[case.settings["soldered_layers"][spec.name]]
         steps = steps_of(case, number, states) | {"input": states}
-        found |= tensors.with_prefix(steps, f"kar.{spec.name}.")
-    return found
+        results |= tensors.with_prefix(steps, f"kar.{spec.name}.")
+    return results
 
 
 def steps_of(case: parity.Case, number: int, states: Tensor) -> dict[str, Tensor]:
     """Ours, for the original's number of spans; its padded spans share what is left evenly."""
     spans = case.inputs[f"candidates.{case.specs[number].name}.candidate_spans"]
     real, n_spans = spans[:, None, None, :, 0] >= 0, spans.shape[1]
-    found = parity.steps_of(case, number, states)
-    shares = found.pop("span_attention_probs")[..., :n_spans] * real
+    result = parity.steps_of(case, number, states)
+    shares = result.pop("span_attention_probs")[..., :n_spans] * real
     left = (1 - shares.sum(-1, keepdim=True)) / (~real).sum(-1, keepdim=True).clamp(min=1)
-    steps = {k: v if k in ON_TOKENS else v[:, :n_spans] for k, v in found.items()}
+    steps = {k: v if k in ON_TOKENS else v[:, :n_spans] for k, v in result.items()}
     return steps | {"span_attention_probs": shares + left * ~real}
 
 
@@ -109,9 +109,9 @@ def change_gradients(case: parity.Case) -> None:
     case.model.zero_grad()
     torch.stack(list(case.model(case.batch).losses.values())).sum().backward()
     ours = {n: p.grad for n, p in case.model.named_parameters() if p.grad is not None}
-    found = to_original(ours, keys.rules(case.model.config))
+    result = to_original(ours, keys.rules(case.model.config))
     stored = tensors.load(case.folder, "grads")
-    tensors.store({name: found[name] for name in stored if name in found}, case.folder, "grads")
+    tensors.store({name: result[name] for name in stored if name in result}, case.folder, "grads")
 
 
 class Recorded:

@@ -48,8 +48,8 @@ def concepts(folder: Path, table: Tensor) -> None:
         f"{name} {' '.join(map(str, row))}"
         for name, row in zip(names, table[1:].tolist(), strict=True)
     ]
-    told = {"embedding_file_lines": lines, "id2concept": ["<pad_concept>", *names]}
-    tensors.write(told, folder, "concepts")
+    report = {"embedding_file_lines": lines, "id2concept": ["<pad_concept>", *names]}
+    tensors.write(report, folder, "concepts")
 
 
 def outputs(folder: Path) -> None:
@@ -62,7 +62,7 @@ def outputs(folder: Path) -> None:
     concepts = encoder.concept_vectors(ids.where(is_concept, PAD_ROW))
     joint, query = encoder.with_concepts(states, ids), encoder.memory.projection(states)
     bare = (concepts @ query[..., None])[..., 0]
-    made = {
+    result = {
         "bert_output": states, "memory_length": is_concept.sum(-1, keepdim=True).float(),
         "memory_score_unmasked": torch.cat([(query @ encoder.memory.sentinel)[..., None], bare], 2),
         "memory_attention": encoder.memory.attention(states, concepts, is_concept),
@@ -72,9 +72,9 @@ def outputs(folder: Path) -> None:
     }  # fmt: skip
     for i, name in enumerate(START_END):
         logits = output.class_logits[..., i : i + 1]
-        made[f"{name}_logits"] = logits[..., 0]
-        made[f"{name}_loss"] = task_loss(SPAN, logits, batch.labels[:, i : i + 1])
-    tensors.store(made, folder, "outputs")
+        result[f"{name}_logits"] = logits[..., 0]
+        result[f"{name}_loss"] = task_loss(SPAN, logits, batch.labels[:, i : i + 1])
+    tensors.store(result, folder, "outputs")
     output.losses["class"].backward()
     parameters = dict(model.named_parameters())
     state, grads = tensors.load(folder, "state_dict"), {}

@@ -37,34 +37,34 @@ def make(folder: Path) -> None:
     tensors.store(inputs, folder, "inputs")
     info = tensors.read(folder, "loss_info")
     info["variables"] = [name for name in info["variables"] if name in state]
-    found = outputs_of(folder, info)
-    tensors.store(found, folder, "outputs")
+    result = outputs_of(folder, info)
+    tensors.store(result, folder, "outputs")
     tensors.store(gradients_of(folder), folder, "grads")
     tensors.write(info, folder, "loss_info")
 
 
 def constraints(folder: Path) -> None:
     """Two constraints fewer, shuffled otherwise, in batches of four; vectors one wider."""
-    told = tensors.read(folder, "constraints")
-    gone = told["sorted_unique"][-2:]
-    kept = [i for i, row in enumerate(told["loaded"]) if row not in gone]
+    data = tensors.read(folder, "constraints")
+    gone = data["sorted_unique"][-2:]
+    kept = [i for i, row in enumerate(data["loaded"]) if row not in gone]
     for name in ("lines", "loaded"):
-        told[name] = [told[name][i] for i in kept]
-    told["sorted_unique"] = told["sorted_unique"][:-2]
-    n = len(told["sorted_unique"])
-    told["order_after_shuffle"] = [(5 * i + 2) % n for i in range(n)]
-    told["negative_sampling_batch"] = size = 4
-    told["vectors"] = {word: [*v, v[0] * v[1]] for word, v in told["vectors"].items()}
-    words = {word: np.array(vector) for word, vector in told["vectors"].items()}
-    lexicon = Lexicon((one, other) for one, other, _ in told["sorted_unique"])
-    order = [lexicon[row] for row in told["order_after_shuffle"]]
-    told["all_examples"] = []
+        data[name] = [data[name][i] for i in kept]
+    data["sorted_unique"] = data["sorted_unique"][:-2]
+    n = len(data["sorted_unique"])
+    data["order_after_shuffle"] = [(5 * i + 2) % n for i in range(n)]
+    data["negative_sampling_batch"] = size = 4
+    data["vectors"] = {word: [*v, v[0] * v[1]] for word, v in data["vectors"].items()}
+    words = {word: np.array(vector) for word, vector in data["vectors"].items()}
+    lexicon = Lexicon((one, other) for one, other, _ in data["sorted_unique"])
+    order = [lexicon[row] for row in data["order_after_shuffle"]]
+    data["all_examples"] = []
     for start in range(0, n, size):
         pairs = order[start : start + size]
         vectors = of_terms(terms_of(pairs), words)
-        told["all_examples"] += with_neighbours(pairs, lexicon, vectors @ vectors.T)
-    told["features"]["rows"] = told["features"]["rows"][3:]
-    tensors.write(told, folder, "constraints")
+        data["all_examples"] += with_neighbours(pairs, lexicon, vectors @ vectors.T)
+    data["features"]["rows"] = data["features"]["rows"][3:]
+    tensors.write(data, folder, "constraints")
 
 
 @torch.no_grad()
@@ -75,7 +75,7 @@ def outputs_of(folder: Path, info: dict[str, Any]) -> dict[str, Tensor]:
     logits = model.objectives["lexical"].logits(output, encoder)
     assert batch.extra_labels is not None
     each = F.cross_entropy(logits, batch.extra_labels["lexical"][:, 0, 0], reduction="none")
-    found = {
+    results = {
         "lexical.layer.0": output.hidden_states[1], "lexical.logits": logits,
         "lexical.sequence_output": output.node_states, "lexical.per_example_loss": each,
         "lexical.pooled_output": hosts.pooled(encoder.host, output.node_states),
@@ -96,7 +96,7 @@ def outputs_of(folder: Path, info: dict[str, Any]) -> dict[str, Tensor]:
     gold = inputs["standard.masked_lm_ids"].long().flatten()[:, None]
     loss = parity.standard_loss(folder, output.losses)
     info["multitask_total_loss"] = (loss + each.mean()).item()
-    return found | {
+    return results | {
         "standard.embedding_output": output.hidden_states[0],
         "standard.sequence_output": output.node_states,
         "standard.pooled_output": hosts.pooled(encoder.host, output.node_states),
@@ -109,7 +109,7 @@ def outputs_of(folder: Path, info: dict[str, Any]) -> dict[str, Tensor]:
 
 
 def gradients_of(folder: Path) -> dict[str, Tensor]:
-    found = {}
+    results = {}
     for name in tensors.load(folder, "grads"):
         task, _, variable = name.partition(".")
         model = parity.new_model(folder)
@@ -120,5 +120,5 @@ def gradients_of(folder: Path) -> dict[str, Tensor]:
             parity.standard_loss(folder, losses).backward()
         gradient = dict(model.named_parameters())[parity.ours(variable)].grad
         assert gradient is not None
-        found[name] = parity.turned(variable, gradient)
-    return found
+        results[name] = parity.turned(variable, gradient)
+    return results

@@ -33,68 +33,68 @@ def make(folder: Path) -> None:
     config["transformer"]["ffn_inner_dim"] = INNER
     tensors.write(config, folder, "config")
     tensors.store(weights(tensors.load(folder, "state_dict")), folder, "state_dict")
-    golden, told = parity.Golden(folder), tensors.read(folder, "batches")
+    golden, record = parity.Golden(folder), tensors.read(folder, "batches")
     outputs, grads = tensors.load(folder, "outputs"), tensors.load(folder, "grads")
     for variant in parity.variants_of(folder):
         outputs |= values(golden, variant)
-        tell(golden, variant, told["variants"][variant]["batches"])
+        tell(golden, variant, record["variants"][variant]["batches"])
         grads |= gradients(golden, variant, tensors.part(grads, f"{variant}."))
     outputs = {name: value for name, value in outputs.items() if "alias_query" not in name}
     tensors.store(outputs, folder, "outputs")
     tensors.store(grads, folder, "grads")
-    tensors.write(told, folder, "batches")
+    tensors.write(record, folder, "batches")
 
 
 def weights(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    draws, made = torch.Generator().manual_seed(9), {}
+    draws, result = torch.Generator().manual_seed(9), {}
     for name, old in state.items():
         changes: dict[int, int] = {}
         for part, own in SIZES.items():
             changes |= own if part in name else {}
         if name.endswith("inv_freq"):
-            made[name] = old
+            result[name] = old
             continue
         shape = [changes.get(size, size) for size in old.shape]
         is_scale = "layer_norm.weight" in name
-        made[name] = torch.randn(shape, generator=draws) * 0.3 + float(is_scale)
-    return made
+        result[name] = torch.randn(shape, generator=draws) * 0.3 + float(is_scale)
+    return result
 
 
 @torch.no_grad()
 def values(golden: parity.Golden, variant: str) -> dict[str, Tensor]:
-    made, model = {}, golden.model(variant)
+    result, model = {}, golden.model(variant)
     for b, parts in enumerate(golden.segments(variant, with_unknown=False)):
-        made[f"b{b}.fact_embeds"] = model.facts(parts[0].relations, parts[0].objects)
+        result[f"b{b}.fact_embeds"] = model.facts(parts[0].relations, parts[0].objects)
     for name, segment, output, _ in golden.run(variant):
-        found = {
+        results = {
             "rnn_states": output.states, "selector_log_probs": output.selector,
             "word_log_probs": output.words, "word_target_log_probs": output.targets,
             "rel_log_probs": output.relations, "log_marginal_per_position": output.marginal,
             "word_path_log_probs": output.word_path,
             "batch_loss": output.row_losses(segment.lengths, as_released=True),
         }  # fmt: skip
-        made |= tensors.with_prefix(found, f"{name}.")
+        result |= tensors.with_prefix(results, f"{name}.")
     for name, segment, output, _ in golden.run(variant, with_unknown=True):
         rows = output.row_losses(segment.lengths, as_released=True)
-        made[f"{name}.batch_loss_with_unk_probs"] = rows
-    return tensors.with_prefix(made, f"{variant}.")
+        result[f"{name}.batch_loss_with_unk_probs"] = rows
+    return tensors.with_prefix(result, f"{variant}.")
 
 
 def tell(golden: parity.Golden, variant: str, batches: list[Any]) -> None:
     """Losses, paths and posteriors of the same spans."""
     for name, segment, output, _ in golden.run(variant):
         b, s = (int(part[1:]) for part in name.split("."))
-        told = batches[b]["segments"][s]
-        told["loss"] = float(segment_loss(output, segment, as_released=True).detach())
+        record = batches[b]["segments"][s]
+        record["loss"] = float(segment_loss(output, segment, as_released=True).detach())
         shares = span_posteriors(output, segment)
         losses = output.row_losses(segment.lengths).detach()
         spans_of, word_path = output.spans.detach(), output.word_path.detach()
-        for row, spans in enumerate(told[SPAN_PATHS]):
+        for row, spans in enumerate(record[SPAN_PATHS]):
             for one in spans:
                 start, end = one[0][:2]
                 words = float(word_path[row, start : end + 1].sum())
                 one[1] = [float(spans_of[row, end][place(segment, row, one[0])]), words]
-        for row, brute in enumerate(told[BRUTE]):
+        for row, brute in enumerate(record[BRUTE]):
             if brute is not None:
                 brute["log_marginal"] = -float(losses[row])
                 for one in brute["span_posteriors"]:
@@ -105,12 +105,12 @@ def place(segment: Any, row: int, span: list[int]) -> Tensor:
     """Where a span stands among those that end where it does."""
     start, end, _, fact, alias = span
     at = (segment.span_starts[row, end] == start) & (segment.span_facts[row, end] == fact)
-    found: Tensor = at & (segment.span_aliases[row, end] == alias) & segment.span_mask[row, end]
-    return found
+    result: Tensor = at & (segment.span_aliases[row, end] == alias) & segment.span_mask[row, end]
+    return result
 
 
 def gradients(golden: parity.Golden, variant: str, old: dict[str, Tensor]) -> dict[str, Tensor]:
-    made = {}
+    result = {}
     for prefix in sorted({".".join(name.split(".")[:2]) for name in old}):
         b, s = (int(part[1:]) for part in prefix.split("."))
         model, memory = golden.model(variant), None
@@ -121,9 +121,9 @@ def gradients(golden: parity.Golden, variant: str, old: dict[str, Tensor]) -> di
         own = dict(model.named_parameters())
         for name in tensors.part(old, f"{prefix}."):
             if name.startswith("special_rel_vecs."):
-                found = own["facts.special"].grad[int(name.rpartition(".")[2])]
+                outcome = own["facts.special"].grad[int(name.rpartition(".")[2])]
             else:
                 (ours,) = parity.renamed({name: old[f"{prefix}.{name}"]})
-                found = own[ours].grad
-            made[f"{variant}.{prefix}.{name}"] = found
-    return made
+                outcome = own[ours].grad
+            result[f"{variant}.{prefix}.{name}"] = outcome
+    return result

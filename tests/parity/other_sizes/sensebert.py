@@ -28,18 +28,18 @@ def make(folder: Path) -> None:
         "batch": N_ROWS, "length": LENGTH,
     }  # fmt: skip
     tensors.write(tensors.read(folder, "config") | changed, folder, "config")
-    told = tensors.read(folder, "tokenizer")
-    told["cases"] = told["cases"][:-1]
-    told["batch"] = {k: v[:2] for k, v in told["batch"].items()}
-    tensors.write(told, folder, "tokenizer")
+    data = tensors.read(folder, "tokenizer")
+    data["cases"] = data["cases"][:-1]
+    data["batch"] = {k: v[:2] for k, v in data["batch"].items()}
+    tensors.write(data, folder, "tokenizer")
     draws = torch.Generator().manual_seed(1)
     old = tensors.load(folder, "restated_parameters")
     allowed = F.pad(old["M"], (0, n_senses - old["M"].shape[1], 0, n_words - len(old["M"])))
     shapes = {"P": (LENGTH, WIDTH), "S": (n_senses, WIDTH), "W": (n_words, WIDTH)}
-    made = {name: torch.randn(shape, generator=draws) for name, shape in shapes.items()}
-    made |= {"M": allowed, "sense_bias": torch.randn(n_senses, generator=draws)}
-    made["word_bias"] = torch.randn(n_words, generator=draws)
-    tensors.store(made, folder, "restated_parameters")
+    result = {name: torch.randn(shape, generator=draws) for name, shape in shapes.items()}
+    result |= {"M": allowed, "sense_bias": torch.randn(n_senses, generator=draws)}
+    result["word_bias"] = torch.randn(n_words, generator=draws)
+    tensors.store(result, folder, "restated_parameters")
     inputs(folder, allowed, draws)
     outputs(folder)
 
@@ -50,12 +50,12 @@ def inputs(folder: Path, allowed: Tensor, draws: torch.Generator) -> None:
     ids[0] = allowed.any(1).nonzero()[:LENGTH, 0]
     asked = torch.rand((N_ROWS, LENGTH), generator=draws) < 0.5
     labels = ids.masked_fill(~asked, IGNORE)
-    made = {
+    result = {
         "hidden": torch.randn((N_ROWS, LENGTH, WIDTH), generator=draws), "labels": labels,
         "original_ids": ids, "input_ids": ids.masked_fill(asked, 4),
         "allowed_positions": (asked & allowed.any(1)[ids]).long(),
     }  # fmt: skip
-    tensors.store(made, folder, "restated_inputs")
+    tensors.store(result, folder, "restated_inputs")
 
 
 def outputs(folder: Path) -> None:
@@ -73,14 +73,14 @@ def outputs(folder: Path) -> None:
     of_words = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORE)
     sums(folder, model, given)
     loss = means[0] + means[1]
-    found = parity.load(folder, "outputs") | {
+    result = parity.load(folder, "outputs") | {
         "sense_logits": scores, "sense_logits_no_bias": scores - senses.head.bias,
         "word_logits": logits, "per_position.allowed": together.view(labels.shape),
         "per_position.regularisation": each.view(labels.shape),
         "loss.allowed_mean": means[0], "loss.regularisation_mean": means[1], "loss.sense": loss,
         "loss.words_mean": of_words, "loss.total": loss + of_words,
     }  # fmt: skip
-    tensors.store(found, folder, "restated_outputs")
+    tensors.store(result, folder, "restated_outputs")
     wanted = hidden, vectors, senses.head.bias
     gradients = torch.autograd.grad(loss, wanted)
     names = ("hidden", "S_from_sense_loss", "sense_bias")
@@ -91,6 +91,6 @@ def sums(folder: Path, model: torch.nn.Module, given: dict[str, Tensor]) -> None
     """The inputs by the paper's own product with the matrix of allowed senses."""
     parameters, ids = parity.load(folder, "parameters"), given["input_ids"]
     table = parameters["W"] + parameters["M"] @ parameters["S"]
-    found = parity.load(folder, "outputs")
-    found["embedding_input"] = table[ids] + parameters["P"][: ids.shape[1]]
-    tensors.store(found, folder, "restated_outputs")
+    result = parity.load(folder, "outputs")
+    result["embedding_input"] = table[ids] + parameters["P"][: ids.shape[1]]
+    tensors.store(result, folder, "restated_outputs")

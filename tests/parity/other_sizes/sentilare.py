@@ -46,39 +46,39 @@ def renamed(ids: Tensor) -> Tensor:
 
 def data(folder: Path) -> None:
     """Fewer samples, ratings renamed, and vectors one wider, of which cosines say nothing."""
-    told = tensors.read(folder, "pretrain_examples")
-    told["cases"] = told["cases"][2:]
-    for case in told["cases"]:
+    content = tensors.read(folder, "pretrain_examples")
+    content["cases"] = content["cases"][2:]
+    for case in content["cases"]:
         case["polarity_ids"] = [NEW if i == OLD else i for i in case["polarity_ids"]]
-    tensors.write(told, folder, "pretrain_examples")
-    told = tensors.read(folder, "finetune_features")
-    for case in told["cases"]:
+    tensors.write(content, folder, "pretrain_examples")
+    content = tensors.read(folder, "finetune_features")
+    for case in content["cases"]:
         for row in case["features"]:
             row["polarity_ids"] = [NEW if i == OLD else i for i in row["polarity_ids"]]
-    told["cases"] = [case for case in told["cases"] if case["name"] != "single_no_extra"]
-    tensors.write(told, folder, "finetune_features")
-    told = tensors.read(folder, "prior_polarity")
-    told["gloss_embedding"] = [[*row, 0.0] for row in told["gloss_embedding"]]
-    sentences = told["sentence_embedding"].items()
-    told["sentence_embedding"] = {text: [*row, 0.0] for text, row in sentences}
-    tensors.write(told, folder, "prior_polarity")
+    content["cases"] = [case for case in content["cases"] if case["name"] != "single_no_extra"]
+    tensors.write(content, folder, "finetune_features")
+    content = tensors.read(folder, "prior_polarity")
+    content["gloss_embedding"] = [[*row, 0.0] for row in content["gloss_embedding"]]
+    sentences = content["sentence_embedding"].items()
+    content["sentence_embedding"] = {text: [*row, 0.0] for text, row in sentences}
+    tensors.write(content, folder, "prior_polarity")
 
 
 def pretrained(folder: Path) -> None:
     model, batch = parity.new_model(folder), parity.batch_of(folder)
     output, host = model(batch), model.encoder.host
     states = output.node_states
-    found = {f"layer.{i}": state for i, state in enumerate(output.hidden_states[1:])}
-    found |= {"embedding_output": output.hidden_states[0], "pooled": hosts.pooled(host, states)}
+    results = {f"layer.{i}": state for i, state in enumerate(output.hidden_states[1:])}
+    results |= {"embedding_output": output.hidden_states[0], "pooled": hosts.pooled(host, states)}
     words = hosts.word_table(host).weight
-    found["lm_logits"] = model.objectives["mlm"].logits(states, words)[:3]
+    results["lm_logits"] = model.objectives["mlm"].logits(states, words)[:3]
     for name, short in parity.SHORT.items():
         scores = model.objectives["sentiment"].logits(name, states, model.encoder)
-        found[f"{short}_logits"] = scores
+        results[f"{short}_logits"] = scores
     for name, theirs in parity.LOSSES.items():
-        found[f"loss.{theirs}"] = output.losses[name]
+        results[f"loss.{theirs}"] = output.losses[name]
     total = torch.stack(list(output.losses.values())).sum()
-    tensors.store(found | {"loss.total": total}, folder, "outputs")
+    tensors.store(results | {"loss.total": total}, folder, "outputs")
     total.backward()
     grads = dict(model.named_parameters())
     names = [*tensors.load(folder, "grads")]
@@ -95,8 +95,8 @@ def pretrained(folder: Path) -> None:
 
 def gradient(parameter: Any) -> Tensor:
     assert parameter.grad is not None
-    found: Tensor = parameter.grad
-    return found
+    result: Tensor = parameter.grad
+    return result
 
 
 @torch.no_grad()
@@ -104,19 +104,19 @@ def fine_tuned(folder: Path) -> None:
     old, batch = tensors.load(folder, "finetune_outputs"), parity.task_batch(folder)
     rows = tensors.read(folder, "finetune_features")["cases"][0]["features"]
     gold = torch.tensor([row["label_id"] for row in rows])
-    n, found = old["sequence.logits"].shape[1], {k: v for k, v in old.items() if "labels" in k}
+    n, result = old["sequence.logits"].shape[1], {k: v for k, v in old.items() if "labels" in k}
     output = parity.task_model(folder, "pooled", "sequence", n, SINGLE)(batch.replace(labels=gold))
-    found |= {"sequence.logits": output.class_logits, "sequence.loss": output.losses["class"]}
+    result |= {"sequence.logits": output.class_logits, "sequence.loss": output.losses["class"]}
     labels = batch.replace(labels=old["multilabel.labels"])
     output = parity.task_model(folder, "pooled", "multilabel", n, MULTI)(labels)
-    found["multilabel.logits"] = output.class_logits.sigmoid()
-    found["multilabel.loss"] = output.losses["class"]
+    result["multilabel.logits"] = output.class_logits.sigmoid()
+    result["multilabel.loss"] = output.losses["class"]
     labels = parity.ignored(old["token.labels"]).masked_fill(~batch.node_mask, -100)
     tagged = batch.replace(node_labels=labels)
     output = parity.task_model(folder, "tagging", "token", n, TAGGING)(tagged)
-    found |= {"token.logits": output.class_logits, "token.loss": output.losses["class"]}
+    result |= {"token.logits": output.class_logits, "token.loss": output.losses["class"]}
     output = parity.task_model(folder, "pooled", "choice", 1, SINGLE)(batch)
     scores = output.class_logits.view(old["choice.logits"].shape)
     loss = F.cross_entropy(scores, old["choice.labels"])
-    found |= {"choice.logits": scores, "choice.loss": loss}
-    tensors.store(found, folder, "finetune_outputs")
+    result |= {"choice.logits": scores, "choice.loss": loss}
+    tensors.store(result, folder, "finetune_outputs")

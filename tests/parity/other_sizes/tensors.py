@@ -60,7 +60,7 @@ def weights(
     `sizes` says what becomes of each size, `named` where a part of the name must decide; whole
     numbers are kept as they are. `tied`: pairs of names with one tensor.
     """
-    draws, made = torch.Generator().manual_seed(len(state)), {}
+    draws, result = torch.Generator().manual_seed(len(state)), {}
     for name, old in state.items():
         number = LAYER.search(name)
         if number is not None and int(number[1]) >= n_layers:
@@ -72,7 +72,7 @@ def weights(
         value = torch.randn(shape, generator=draws, dtype=torch.float64) * 0.1
         is_scale = re.search(r"(norm|gamma).*(weight|gamma)$", name, re.IGNORECASE)
         value = 1 + value if is_scale and len(shape) == 1 else value
-        made[name] = value.to(old.dtype) if old.is_floating_point() else old.clone()
+        result[name] = value.to(old.dtype) if old.is_floating_point() else old.clone()
     for first, second in tied:
-        made[second] = made[first]
-    return made
+        result[second] = result[first]
+    return result

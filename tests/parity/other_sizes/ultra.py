@@ -29,9 +29,9 @@ class Found(dict[str, Any]):
 
 
 def found_by(test: Callable[..., None], *arguments: Any) -> Found:
-    found = Found()
-    test(*arguments, found)
-    return found
+    result = Found()
+    test(*arguments, result)
+    return result
 
 
 def make(folder: Path) -> None:
@@ -52,8 +52,8 @@ def make(folder: Path) -> None:
 
 
 def _graph(golden: parity.Golden) -> dict[str, Any]:
-    found = found_by(parity.test_edges, golden)
-    return {name: found[name] for name in found if name in golden.graph}
+    result = found_by(parity.test_edges, golden)
+    return {name: result[name] for name in result if name in golden.graph}
 
 
 def _forward(folder: Path, golden: parity.Golden) -> None:
@@ -69,23 +69,23 @@ def _forward(folder: Path, golden: parity.Golden) -> None:
             name = f"forward_{direction}_f{torch.finfo(dtype).bits}"
             old = tensors.load(folder, name)
             tensors.store(old | {"queries_h_t_r": old["queries_h_t_r"][1:]}, folder, name)
-            found = found_by(parity.test_scores, golden, direction, dtype)
+            result = found_by(parity.test_scores, golden, direction, dtype)
             if dtype == torch.float64:
-                found |= found_by(parity.test_states_of_every_layer, golden, direction)
-            kept = {k: v for k, v in old.items() if k in found}
+                result |= found_by(parity.test_states_of_every_layer, golden, direction)
+            kept = {k: v for k, v in old.items() if k in result}
             assert len(kept) > 3
-            made = {k: found[k] for k in kept} | {"queries_h_t_r": old["queries_h_t_r"][1:]}
-            tensors.store(made, folder, name)
+            output = {k: result[k] for k in kept} | {"queries_h_t_r": old["queries_h_t_r"][1:]}
+            tensors.store(output, folder, name)
     for direction in parity.ENDS:
         concatenated = tensors.load(folder, "concat_hidden_f64")
-        found = found_by(parity.test_all_layers_read_together, golden, direction)
-        tensors.store(concatenated | found, folder, "concat_hidden_f64")
+        result = found_by(parity.test_all_layers_read_together, golden, direction)
+        tensors.store(concatenated | result, folder, "concat_hidden_f64")
 
 
 def _layers(folder: Path, golden: parity.Golden) -> None:
     """Width 4 instead of 6, one kind of layer fewer."""
-    told = tensors.read(folder, "layers")[1:]
-    tensors.write(told, folder, "layers")
+    content = tensors.read(folder, "layers")[1:]
+    tensors.write(content, folder, "layers")
     data, draws = tensors.load(folder, "layers_f64"), torch.Generator().manual_seed(5)
     for name in [*data]:
         is_table = name.endswith((".relation.weight", "linear.bias")) and ".grad" not in name
@@ -95,7 +95,7 @@ def _layers(folder: Path, golden: parity.Golden) -> None:
         if name == "query" or is_table or "." not in name or ".param." in name:
             data[name] = torch.randn(shape, generator=draws, dtype=torch.float64)
     tensors.store(data, folder, "layers_f64")
-    for one in told:
+    for one in content:
         for direction in one["directions"]:
             data |= found_by(parity.test_layers, golden, (one["name"], direction))
     tensors.store(data, folder, "layers_f64")
@@ -112,12 +112,12 @@ def _training(folder: Path, golden: parity.Golden) -> None:
     batch = data["batch_h_t_r"]
     data["strict.batch"] = batch[:, None].repeat(1, data["strict.batch"].shape[1], 1)
     tensors.store(data, folder, "training_batch")
-    found = found_by(parity.test_negatives_and_easy_edges, golden)
+    result = found_by(parity.test_negatives_and_easy_edges, golden)
     for side, part, slot in (("tail", slice(0, n_tails), 1), ("head", slice(n_tails, None), 0)):
-        data["strict.batch"][part, 1:, slot] = torch.tensor(found[f"strict.{side}"])
+        data["strict.batch"][part, 1:, slot] = torch.tensor(result[f"strict.{side}"])
     tensors.store(data, folder, "training_batch")
-    found = found_by(parity.test_negatives_and_easy_edges, golden)
-    data |= {name: torch.tensor(value) for name, value in found.items() if name in data}
+    result = found_by(parity.test_negatives_and_easy_edges, golden)
+    data |= {name: torch.tensor(value) for name, value in result.items() if name in data}
     tensors.store(data, folder, "training_batch")
     losses, grads = tensors.load(folder, "training_loss"), tensors.load(folder, "grads")
     grads = {k: v for k, v in grads.items() if ".layers.2." not in k}
@@ -136,19 +136,19 @@ def _training(folder: Path, golden: parity.Golden) -> None:
 
 
 def _evaluation(folder: Path, golden: parity.Golden) -> None:
-    told = tensors.read(folder, "evaluation")
-    told["ties"] = {
+    data = tensors.read(folder, "evaluation")
+    data["ties"] = {
         name: value[1:] if isinstance(value, list) else value
-        for name, value in told["ties"].items()
+        for name, value in data["ties"].items()
     }
-    tensors.write(told, folder, "evaluation")
+    tensors.write(data, folder, "evaluation")
     for direction in parity.ENDS:
-        found = found_by(parity.test_ranks, golden, direction)
-        for name, value in found.items():
+        result = found_by(parity.test_ranks, golden, direction)
+        for name, value in result.items():
             if name.endswith("candidate_mask"):
-                told[name] = value
-            elif name in told[direction]["metrics"]:
-                told[direction]["metrics"][name] = float(value)
+                data[name] = value
+            elif name in data[direction]["metrics"]:
+                data[direction]["metrics"][name] = float(value)
             else:
-                told[direction][name] = value
-    tensors.write(told, folder, "evaluation")
+                data[direction][name] = value
+    tensors.write(data, folder, "evaluation")

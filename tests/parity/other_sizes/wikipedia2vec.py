@@ -41,11 +41,11 @@ def make(folder: Path) -> None:
             inputs[name] = torch.randint(n_words, n_items, (12,), generator=draws)
     draw = original.twister(config["seed"] + N_NEGATIVES)
     inputs["mt19937_draws_for_seed_plus_neg"] = torch.tensor([draw() for _ in range(9)])
-    for told in data["train"].values():
-        told["page_order"] = [list(data["pages"]) for _ in told["page_order"]]
-        n = sum(map(len, told["page_order"]))
-        rates = parity.page_rates(np.arange(n), n, told["init_alpha"], told["min_alpha"])
-        told["learning_rates"] = rates.tolist()
+    for record in data["train"].values():
+        record["page_order"] = [list(data["pages"]) for _ in record["page_order"]]
+        n = sum(map(len, record["page_order"]))
+        rates = parity.page_rates(np.arange(n), n, record["init_alpha"], record["min_alpha"])
+        record["learning_rates"] = rates.tolist()
     tensors.store(inputs, folder, "inputs")
     tensors.store(state, folder, "state_dict")
     tensors.write(data, folder, "data")
@@ -75,37 +75,37 @@ def _told(config: dict[str, Any], data: dict[str, Any]) -> None:
         name: corpus.edges[corpus.edges[:, 0] == len(corpus.words) + i, 1].tolist()
         for i, name in enumerate(entities)
     }
-    found = original.mention_table(parity.named_pages(data))
+    result = original.mention_table(parity.named_pages(data))
     data["mentions"] = [
-        {"text": text, "entity": entity, **shares} for (text, entity), shares in found.items()
+        {"text": text, "entity": entity, **shares} for (text, entity), shares in result.items()
     ]
     aliases: dict[str, list[str]] = {}
-    for text, entity in found:
+    for text, entity in result:
         aliases.setdefault(text, []).append(entity)
-    for told in data["detected"]:
-        places = original.detect(tokenise(told["text"]), aliases)
-        told["found"] = [
+    for record in data["detected"]:
+        places = original.detect(tokenise(record["text"]), aliases)
+        record["found"] = [
             dict(zip(("start", "end", "entity"), place, strict=True)) for place in places
         ]
 
 
 def _tables(outputs: dict[str, torch.Tensor], data: dict[str, Any]) -> dict[str, torch.Tensor]:
-    made = {"exp_table": outputs["exp_table"]}
-    for kind, told in (("words", "word"), ("entities", "entity")):
-        own = [item for item in data["vocabulary"] if item["kind"] == told]
+    result = {"exp_table": outputs["exp_table"]}
+    for kind, message in (("words", "word"), ("entities", "entity")):
+        own = [item for item in data["vocabulary"] if item["kind"] == message]
         counts = np.array([item["count"] for item in own])
         rows = np.array([item["index"] for item in own])
-        made[f"neg_table.{kind}.power0"] = torch.from_numpy(rows)
+        result[f"neg_table.{kind}.power0"] = torch.from_numpy(rows)
         for name, size in SIZES.items():
             if name.startswith(kind):
                 power = float(name.split("power")[1].split(".size")[0])
                 table = rows[noise_table(counts, power, size)]
-                made[f"neg_table.{name.split('.size')[0]}.size{size}"] = torch.from_numpy(table)
+                result[f"neg_table.{name.split('.size')[0]}.size{size}"] = torch.from_numpy(table)
         if kind == "words":
             for sample in ("0.0", "0.02"):
                 kept = keep_table(counts, float(sample)).astype(np.int64)
-                made[f"word_sampling_table.{sample}"] = torch.from_numpy(kept)
-    return made
+                result[f"word_sampling_table.{sample}"] = torch.from_numpy(kept)
+    return result
 
 
 class _Recorder:

@@ -37,41 +37,41 @@ def make(folder: Path) -> None:
         case["chunk_size"] += 2
         case["output_files"] = original.chunks(case["input_files"], case["chunk_size"])
     tensors.write(chunking, folder, "chunking")
-    made, grads, info = {}, {}, {}
+    result, grads, info = {}, {}, {}
     old = tensors.read(folder, "loss_info")
     for variant in parity.variants(folder):
-        found, gradients, info[variant] = run(folder, variant, old[variant])
-        made |= found
+        outcome, gradients, info[variant] = run(folder, variant, old[variant])
+        result |= outcome
         grads |= tensors.with_prefix(gradients, f"{variant}.")
     tensors.write(info, folder, "loss_info")
     tensors.store(grads, folder, "grads")
-    tensors.store(made, folder, "outputs")
+    tensors.store(result, folder, "outputs")
     complete(folder)
 
 
 def batches(folder: Path) -> None:
     """Their batches over fewer blocks and another vocabulary."""
-    told = tensors.read(folder, "batches")
-    n = MODEL["vocab_size"] - len(told["vocab"])
-    told["vocab"] += [f"more{i}" for i in range(n)]
+    data = tensors.read(folder, "batches")
+    n = MODEL["vocab_size"] - len(data["vocab"])
+    data["vocab"] += [f"more{i}" for i in range(n)]
     for name in ("blocks", "ent_offsets", "ent_lens", "ent_labels"):
-        told[name] = told[name][1:]
-    words = {"n_words": len(told["vocab"]), "n_special": told["nspecial_after_load"]}
-    words |= {name: told[name] for name in ("pad", "cls", "sep", "mask")}
+        data[name] = data[name][1:]
+    words = {"n_words": len(data["vocab"]), "n_special": data["nspecial_after_load"]}
+    words |= {name: data[name] for name in ("pad", "cls", "sep", "mask")}
     mentions = [list(zip(*pair, strict=True)) for pair in zip(
-        told["ent_offsets"], told["ent_lens"], strict=True)]  # fmt: skip
-    for each in told["batches"]:
+        data["ent_offsets"], data["ent_lens"], strict=True)]  # fmt: skip
+    for each in data["batches"]:
         settings = each if each["use_mlm"] else each | {"masking_ratio": 0}
-        rows, targets, draws = original.masked(told["blocks"], mentions, settings, words)
+        rows, targets, draws = original.masked(data["blocks"], mentions, settings, words)
         longest = max(map(len, rows))
-        each["sentence"] = [row + [told["pad"]] * (longest - len(row)) for row in rows]
+        each["sentence"] = [row + [data["pad"]] * (longest - len(row)) for row in rows]
         each["segment"] = [[0] * longest for _ in rows]
         each["ntokens"] = sum(map(len, rows))
         each["target"] = each["target"][1:]
         if each["use_mlm"]:
-            each["lm_target"] = [row + [told["pad"]] * (longest - len(row)) for row in targets]
+            each["lm_target"] = [row + [data["pad"]] * (longest - len(row)) for row in targets]
             each["draws"] = draws
-    tensors.write(told, folder, "batches")
+    tensors.write(data, folder, "batches")
 
 
 def given(folder: Path) -> Any:
@@ -93,25 +93,25 @@ def run(
     shared, host = mlm.transform(output.node_states), model.encoder.host
     pooled = hosts.pooled(host, output.node_states)
     total = torch.stack(list(output.losses.values())).sum()
-    made = {f"layer.{i}": value for i, value in enumerate(output.hidden_states[1:])}
-    made |= {
+    result = {f"layer.{i}": value for i, value in enumerate(output.hidden_states[1:])}
+    result |= {
         "embedding_output": output.hidden_states[0], "task_specific": shared,
         "pooled_output": pooled, "sentence_logits": pooled @ state[original.UNUSED[0]].T,
         "lm_logits": mlm.logits(output.node_states[:1], hosts.word_table(host).weight),
     }  # fmt: skip
     own = truth.features(output, batch, model.encoder)
     if variant == "boundary":
-        made["boundary.cls_rep"] = pooled
+        result["boundary.cls_rep"] = pooled
         typing = (state[f"typing.typing_outputs.{name}"] for name in ("weight", "bias"))
         spans = (state[f"span_qa.qa_outputs.{name}"] for name in ("weight", "bias"))
-        made["typing.logits"] = F.linear(pooled, *typing)
+        result["typing.logits"] = F.linear(pooled, *typing)
         both = F.linear(shared, *spans)
-        made["span_qa.start_logits"], made["span_qa.end_logits"] = both[..., :1], both[..., 1:]
+        result["span_qa.start_logits"], result["span_qa.end_logits"] = both[..., :1], both[..., 1:]
     if variant == "boundary_add_layer":
-        made[f"{variant}.only_states"] = torch.cat([own, shared], dim=-1)
-    found = truth.logits(own, batch.mention_spans)
-    names = ("start_logits", "end_logits") if len(found) > 1 else ("entity_logits",)
-    made |= {f"{variant}.{name}": value for name, value in zip(names, found, strict=True)}
+        result[f"{variant}.only_states"] = torch.cat([own, shared], dim=-1)
+    outcome = truth.logits(own, batch.mention_spans)
+    names = ("start_logits", "end_logits") if len(outcome) > 1 else ("entity_logits",)
+    result |= {f"{variant}.{name}": value for name, value in zip(names, outcome, strict=True)}
     zero = torch.tensor(0.0)
     losses = {
         "lm_loss": output.losses["mlm"],
@@ -120,7 +120,7 @@ def run(
         "ent_end_loss": output.losses.get("mention_last", zero),
         "loss": total,
     }
-    made |= tensors.with_prefix(losses, f"{variant}.")
+    result |= tensors.with_prefix(losses, f"{variant}.")
     total.backward()
     n_own = original.VARIANTS[variant].get("n_layers", 0)
     ours = {
@@ -138,22 +138,22 @@ def run(
         "sample_size": n_copies * info["sample_size"],
     }  # fmt: skip
     n_entities = int((batch.mention_classes >= 0).sum())
-    told = {"n_entities": n_entities, "ntokens": n_tokens, "aggregated_two_copies": logged}
-    return made, gradients, info | told
+    report = {"n_entities": n_entities, "ntokens": n_tokens, "aggregated_two_copies": logged}
+    return result, gradients, info | report
 
 
 @torch.no_grad()
 def complete(folder: Path) -> None:
     """The same candidates in batches of two, by the variant that reads first tokens."""
-    told, words = tensors.read(folder, "fact_completion"), tensors.read(folder, "batches")
-    told |= {"batch_size": 2, "model_variant": "first_token"}
-    rows = [row for each in told["batches"] for row in each["inputs"]]
-    lens = [n for each in told["batches"] for n in each["lens"]]
-    codes = [mask for each in told["batches"] for mask in each["entity_masks"]]
-    model, n = parity.new_model(folder, told["model_variant"]), len(rows)
-    told["batches"] = []
-    names, scores = list(told["candidates"]), {}
-    start = 1 + len(told["pretext"])
+    record, words = tensors.read(folder, "fact_completion"), tensors.read(folder, "batches")
+    record |= {"batch_size": 2, "model_variant": "first_token"}
+    rows = [row for each in record["batches"] for row in each["inputs"]]
+    lens = [n for each in record["batches"] for n in each["lens"]]
+    codes = [mask for each in record["batches"] for mask in each["entity_masks"]]
+    model, n = parity.new_model(folder, record["model_variant"]), len(rows)
+    record["batches"] = []
+    names, scores = list(record["candidates"]), {}
+    start = 1 + len(record["pretext"])
     for i in range(0, n, 2):
         longest = max(lens)
         tokens = torch.tensor([
@@ -166,16 +166,16 @@ def complete(folder: Path) -> None:
         table = hosts.word_table(model.encoder.host).weight
         word = model.objectives["mlm"].logits(output.node_states[:, start], table).softmax(-1)
         first = word.gather(1, tokens[:, start : start + 1])[:, 0]
-        told["batches"].append({
-            "labels": [int(name in told["answers"]) for name in names[i : i + 2]],
+        record["batches"].append({
+            "labels": [int(name in record["answers"]) for name in names[i : i + 2]],
             "inputs": tokens.tolist(), "segments": torch.zeros_like(tokens).tolist(),
             "lens": lens[i : i + 2], "pretext_len": start, "entity_masks": masks,
             "p_true": true.tolist(), "first_token_lm_prob": first.tolist(),
         })  # fmt: skip
         pairs = zip(true.tolist(), first.tolist(), strict=True)
         scores |= dict(zip(names[i : i + 2], pairs, strict=True))
-    for each in told["hits"]:
+    for each in record["hits"]:
         each["hits"] = {
-            k: original.hits(scores, told["answers"], each["alpha"], int(k)) for k in each["hits"]
+            k: original.hits(scores, record["answers"], each["alpha"], int(k)) for k in each["hits"]
         }
-    tensors.write(told, folder, "fact_completion")
+    tensors.write(record, folder, "fact_completion")

@@ -78,10 +78,10 @@ def new_encoder(folder: Path) -> SentiLARE:
         )
     )  # fmt: skip
     n_ratings = config["polarity_vocab"] - 1
-    made = SentiLARE.from_host(host, graph_from_records([]), n_ratings=n_ratings)
-    assert made.table(PART).vectors.num_embeddings == config["pos_tag_vocab"]
-    assert made.table(POLARITY).vectors.num_embeddings == config["senti_vocab"]
-    return made
+    result = SentiLARE.from_host(host, graph_from_records([]), n_ratings=n_ratings)
+    assert result.table(PART).vectors.num_embeddings == config["pos_tag_vocab"]
+    assert result.table(POLARITY).vectors.num_embeddings == config["senti_vocab"]
+    return result
 
 
 def new_model(folder: Path) -> KnowledgeForPreTraining:

@@ -57,8 +57,8 @@ def test_states_scores_and_losses(
     logits = model.objectives["mlm"].logits(output.node_states, words)
     n_rows = len(expected["lm_logits"])
     theirs = expected["lm_logits"][mask[:n_rows]]
-    found = logits[:n_rows][mask[:n_rows]]
-    compared.close("word scores", found, theirs, atol=ATOL, rtol=RTOL)
+    actual = logits[:n_rows][mask[:n_rows]]
+    compared.close("word scores", actual, theirs, atol=ATOL, rtol=RTOL)
     for name, short in SHORT.items():
         scores = model.objectives["sentiment"].logits(name, output.node_states, model.encoder)
         theirs = expected[f"{short}_logits"][mask]
@@ -72,12 +72,12 @@ def test_states_scores_and_losses(
     late = (batch.extra_labels[RATING] != IGNORE).any(1)[:, 0]
     rows = {"late_supervision": int(late.sum()), "early_fusion": int((~late).sum())}
     compared.equal("rows", rows, meta["batch_rows"])
-    told = [float(value) for value in meta["early_fusion_only_losses"]]
+    messages = [float(value) for value in meta["early_fusion_only_losses"]]
     early = (~late).nonzero()[:, 0]
     parts = [model(batch.take(early[: n + 1])).losses for n in range(len(early))]
     first = np.array([losses["mlm"].item() for losses in parts])
-    losses = parts[int(np.abs(first - told[0]).argmin())]  # of how many rows is not told
-    for name, theirs in zip(LOSSES, told, strict=True):
+    losses = parts[int(np.abs(first - messages[0]).argmin())]  # of how many rows is not told
+    for name, theirs in zip(LOSSES, messages, strict=True):
         wanted = 0.0 if math.isnan(theirs) else theirs  # theirs divides by no text
         compared.close("early fusion alone", losses[name], wanted, atol=0, rtol=RTOL)
 
@@ -85,18 +85,18 @@ def test_states_scores_and_losses(
 def test_gradients(folder: Path, compared: Any) -> None:
     model, meta = new_model(folder), read(folder, "meta")
     torch.stack(list(model(batch_of(folder)).losses.values())).sum().backward()
-    found = dict(model.named_parameters())
+    actual = dict(model.named_parameters())
     for name, theirs in load(folder, "grads").items():
-        gradient = found[ours(name)].grad
+        gradient = actual[ours(name)].grad
         assert gradient is not None
         atol = 1e-4 * float(theirs.abs().max())
         compared.close("gradients", gradient, theirs, atol=atol)
     state = [name for name in load(folder, "state_dict") if is_pretrained(name)]
-    silent = sorted(name for name in state if found[ours(name)].grad is None)
+    silent = sorted(name for name in state if actual[ours(name)].grad is None)
     compared.equal("without gradient", silent, sorted(meta["parameters_without_gradient"]))
     assert all(meta["tied_same_tensor"].values())
     for theirs in meta["tied"].values():
-        assert ours(theirs) in found
+        assert ours(theirs) in actual
 
 
 @torch.no_grad()
@@ -114,8 +114,8 @@ def test_fine_tuning_heads(folder: Path, compared: Any) -> None:
     gold = ignored(expected["token.labels"]).masked_fill(~batch.node_mask, IGNORE)
     output = task_model(folder, "tagging", "token", n, TAGGING)(batch.replace(node_labels=gold))
     real, theirs = batch.node_mask, expected["token.logits"]
-    found = output.class_logits[real]
-    compared.close("token logits", found, theirs[real], atol=ATOL, rtol=RTOL)
+    actual = output.class_logits[real]
+    compared.close("token logits", actual, theirs[real], atol=ATOL, rtol=RTOL)
     loss = output.losses["class"]
     compared.close("token loss", loss, expected["token.loss"], atol=0, rtol=RTOL)
     output = task_model(folder, "pooled", "choice", 1, SINGLE)(batch)

@@ -40,18 +40,18 @@ METHOD = "sentilare"
 
 # ---- prior polarity ---------------------------------------------------------------------------
 def test_the_lexicon(folder: Path, tmp_path: Path, compared: Any) -> None:
-    told = read(folder, "prior_polarity")
+    data = read(folder, "prior_polarity")
     lexicon, rows = lexicon_of(folder, tmp_path)
-    for word, parts in told["parsed"].items():
+    for word, parts in data["parsed"].items():
         for part, wanted in parts.items():
-            found = [[*sense, rows[sense.gloss]] for sense in lexicon.senses(word, part)]
-            compared.equal("senses", found, wanted)
+            actual = [[*sense, rows[sense.gloss]] for sense in lexicon.senses(word, part)]
+            compared.equal("senses", actual, wanted)
 
 
-def lexicon_of(folder: Path, place: Path) -> tuple[SentimentLexicon, dict[str, int]]:
+def lexicon_of(folder: Path, path: Path) -> tuple[SentimentLexicon, dict[str, int]]:
     """The lexicon, and the row of each of its glosses."""
     lines = read(folder, "prior_polarity")["sentiwordnet_data_lines"]
-    file = place / "sentiwordnet.txt"
+    file = path / "sentiwordnet.txt"
     file.write_text("\n".join(["# comment", *lines, ""]), encoding="utf-8")
     glosses = [line.split("\t")[5] for line in lines]
     cut = [g[: g.index('"') - 2] if '"' in g else g for g in glosses]
@@ -59,16 +59,16 @@ def lexicon_of(folder: Path, place: Path) -> tuple[SentimentLexicon, dict[str, i
 
 
 def test_polarities_of_texts(folder: Path, tmp_path: Path, compared: Any) -> None:
-    told, (lexicon, rows) = read(folder, "prior_polarity"), lexicon_of(folder, tmp_path)
-    glosses = np.array(told["gloss_embedding"])
-    lemmas = {(word, part): lemma for word, part, lemma in told["lemmas"]}
-    asked, result = iter(told["gloss_attention_in_order"]), told["result"]
-    texts = [text for text in told["texts"] if text.strip()]
+    record, (lexicon, rows) = read(folder, "prior_polarity"), lexicon_of(folder, tmp_path)
+    glosses = np.array(record["gloss_embedding"])
+    lemmas = {(word, part): lemma for word, part, lemma in record["lemmas"]}
+    asked, result = iter(record["gloss_attention_in_order"]), record["result"]
+    texts = [text for text in record["texts"] if text.strip()]
     for number, text in enumerate(texts):
-        sentence = np.array(told["sentence_embedding"][text])
+        sentence = np.array(record["sentence_embedding"][text])
         parts, signs = [], []
         for word in text.split():
-            part = original.part_of(told["ptb_tags"].get(word, ""))
+            part = original.part_of(record["ptb_tags"].get(word, ""))
             lemma = lemmas.get((word.lower(), part), word.lower())
             senses = () if part == "u" else lexicon.senses(lemma, part)
             near = [cosine(sentence, glosses[rows[sense.gloss]]) for sense in senses]
@@ -86,9 +86,9 @@ def test_polarities_of_texts(folder: Path, tmp_path: Path, compared: Any) -> Non
         compared.equal("parts", parts, result["pos"][number])
         compared.equal("polarities", signs, result["polarity"][number])
     assert next(asked, None) is None
-    compared.equal("their labels shift", told["labels"][: len(texts)], result["labels"])
-    mapped = {tag: original.part_of(tag) for tag in told["postag_map"]}
-    compared.equal("tags", mapped, told["postag_map"])
+    compared.equal("their labels shift", record["labels"][: len(texts)], result["labels"])
+    mapped = {tag: original.part_of(tag) for tag in record["postag_map"]}
+    compared.equal("tags", mapped, record["postag_map"])
 
 
 def cosine(one: np.ndarray, other: np.ndarray) -> float:
@@ -97,8 +97,8 @@ def cosine(one: np.ndarray, other: np.ndarray) -> float:
 
 # ---- inputs -----------------------------------------------------------------------------------
 def test_pieces(folder: Path, compared: Any) -> None:
-    tokenizer, told = byte_pieces(folder), read(folder, "tokenizer")
-    for case in told["cases"]:
+    tokenizer, record = byte_pieces(folder), read(folder, "tokenizer")
+    for case in record["cases"]:
         ids = tokenizer(case["text"], add_special_tokens=False)["input_ids"]
         compared.equal("ids", ids, case["ids"])
         names = tokenizer.convert_ids_to_tokens(ids)
@@ -107,7 +107,7 @@ def test_pieces(folder: Path, compared: Any) -> None:
         known = [name if i == unknown else theirs for i, name, theirs in told_names]
         compared.equal("tokens", names, known)
     for name in ("mask", "pad", "cls", "sep"):
-        compared.equal(name, getattr(tokenizer, f"{name}_token_id"), told[f"{name}_token_id"])
+        compared.equal(name, getattr(tokenizer, f"{name}_token_id"), record[f"{name}_token_id"])
 
 
 def labels_of(words: Sequence[str], parts: Sequence[int], signs: Sequence[int]) -> list[Label]:
@@ -115,12 +115,12 @@ def labels_of(words: Sequence[str], parts: Sequence[int], signs: Sequence[int]) 
 
     A neutral word of no part has no label.
     """
-    found, at = [], 0
+    result, at = [], 0
     for word, part, sign in zip(words, parts, signs, strict=True):
         if (part, sign) != (OTHER, NEUTRAL):
-            found.append(Label(max(at - 1, 0), at + len(word), part, sign))
+            result.append(Label(max(at - 1, 0), at + len(word), part, sign))
         at += len(word) + 1
-    return found
+    return result
 
 
 def sample_of(
@@ -150,15 +150,15 @@ EMPTY = {PART: OTHER, POLARITY: NEUTRAL}
 
 
 def test_fine_tuning_inputs(folder: Path, compared: Any) -> None:
-    told = read(folder, "finetune_features")
-    length, unknown = told["max_seq_length"], read(folder, "config")["polarity_vocab"] - 1
-    texts = [(e["words"], e["pos"], e["senti"]) for e in told["examples"]]
-    labels = [told["label_list"].index(e["label"]) for e in told["examples"]]
-    for case in told["cases"]:
+    data = read(folder, "finetune_features")
+    length, unknown = data["max_seq_length"], read(folder, "config")["polarity_vocab"] - 1
+    texts = [(e["words"], e["pos"], e["senti"]) for e in data["examples"]]
+    labels = [data["label_list"].index(e["label"]) for e in data["examples"]]
+    for case in data["cases"]:
         ends = "<s> $A </s> </s>" if case["sep_token_extra"] else "<s> $A </s>"
         tokenizer = byte_pieces(folder, ends)
         is_pair = case["name"].startswith("pair")
-        groups = [told["pair_example"]] if is_pair else [[i] for i in range(len(texts))]
+        groups = [data["pair_example"]] if is_pair else [[i] for i in range(len(texts))]
         for group, wanted in zip(groups, case["features"], strict=False):
             batch = sample_of(tokenizer, [texts[i] for i in group], length)
             n = batch.node_ids.shape[1]
@@ -175,27 +175,29 @@ def test_fine_tuning_inputs(folder: Path, compared: Any) -> None:
             compared.equal("label_id", labels[group[0]], wanted["label_id"])
 
 
-def reviews_of(told: Any) -> list[list[tuple[list[str], list[int], list[int]]]]:
+def reviews_of(record: Any) -> list[list[tuple[list[str], list[int], list[int]]]]:
     """Every review's sentences: words, parts, polarities; an empty line must follow each."""
-    signs = iter(told["polarity_lines"])
-    found: list[list[tuple[list[str], list[int], list[int]]]] = [[]]
-    for is_text, lines in groupby(told["word_and_pos_lines"], key=lambda line: bool(line.strip())):
+    signs = iter(record["polarity_lines"])
+    results: list[list[tuple[list[str], list[int], list[int]]]] = [[]]
+    for is_text, lines in groupby(
+        record["word_and_pos_lines"], key=lambda line: bool(line.strip())
+    ):
         for line in lines:
             if not is_text:
-                found.append([])
+                results.append([])
                 continue
             pairs = [word.rpartition("#") for word in line.split()]
-            parts = [told["pos_ids"][part] for _, _, part in pairs]
-            found[-1].append(([w for w, _, _ in pairs], parts, [*map(int, next(signs).split())]))
-    return found[:-1]
+            parts = [record["pos_ids"][part] for _, _, part in pairs]
+            results[-1].append(([w for w, _, _ in pairs], parts, [*map(int, next(signs).split())]))
+    return results[:-1]
 
 
 def test_pre_training_samples(folder: Path, compared: Any) -> None:
-    told, tokenizer = read(folder, "pretrain_examples"), byte_pieces(folder)
-    reviews, length, options = reviews_of(told), told["max_seq_length"], SentimentOptions()
+    record, tokenizer = read(folder, "pretrain_examples"), byte_pieces(folder)
+    reviews, length, options = reviews_of(record), record["max_seq_length"], SentimentOptions()
     n_ratings = read(folder, "config")["polarity_vocab"] - 1
-    assert options.late == told["task_ratio"]
-    for case in told["cases"]:
+    assert options.late == record["task_ratio"]
+    for case in record["cases"]:
         assert case["error"] is None
         review = reviews[case["index"]]
         words, parts, signs = ([x for each in review for x in each[i]] for i in range(3))
@@ -220,8 +222,8 @@ def test_pre_training_samples(folder: Path, compared: Any) -> None:
         marked = with_labels(batch.replace(node_ids=ids, node_labels=labels), marks[1])
         is_word = torch.ones_like(ids, dtype=torch.bool)
         is_word[0, [0, n - 1]] = False
-        rating = int(float(told["stars"][case["index"]]))
-        late = original.is_late(draws, told["task_ratio"])
+        rating = int(float(record["stars"][case["index"]]))
+        late = original.is_late(draws, record["task_ratio"])
         marked = with_rating(marked, is_word, rating, late)
         padding = length - n
         pads = [tokenizer.pad_token_id] * padding
@@ -233,8 +235,8 @@ def test_pre_training_samples(folder: Path, compared: Any) -> None:
         compared.equal("word labels", asked_words, case["masked_lm_labels"])
         assert marked.extra_labels is not None
         for name, empty in (*EMPTY.items(), (RATING, n_ratings)):
-            found = shown(marked, name, empty, length)
-            compared.equal(f"{name} ids", found, case[INPUTS[name]])
+            actual = shown(marked, name, empty, length)
+            compared.equal(f"{name} ids", actual, case[INPUTS[name]])
             row = marked.extra_labels[name][0, :, 0].tolist()
-            found = [-1 if i == IGNORE else i for i in row] + [-1] * padding
-            compared.equal(f"{name} labels", found, case[LABELS[name]])
+            actual = [-1 if i == IGNORE else i for i in row] + [-1] * padding
+            compared.equal(f"{name} labels", actual, case[LABELS[name]])

@@ -109,8 +109,8 @@ class Golden:
 
     @cached_property
     def training(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.read("training")
-        return found
+        result: dict[str, Any] = self.read("training")
+        return result
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
@@ -133,17 +133,17 @@ class Golden:
         return model.to(dtype).eval()
 
     def step(self, dtype: torch.dtype, **changes: Any) -> Step:
-        told = self.training
-        world = self.world(told["task"], is_linked=told["use_link_graph"])
+        record = self.training
+        world = self.world(record["task"], is_linked=record["use_link_graph"])
         config = {
-            "n_epochs": 1, "batch_size": told["batch_size"], "n_tokens": told["max_num_tokens"],
-            "margin": float(np.float32(told["additive_margin"])),  # a float32 there, in f64 too
-            "pre_batch_weight": told["pre_batch_weight"],
-            "n_pre_batch": told["pre_batch"],
+            "n_epochs": 1, "batch_size": record["batch_size"], "n_tokens": record["max_num_tokens"],
+            "margin": float(np.float32(record["additive_margin"])),  # a float32 there, in f64 too
+            "pre_batch_weight": record["pre_batch_weight"],
+            "n_pre_batch": record["pre_batch"],
         }  # fmt: skip
-        made = SimKGCConfig(**config | changes)  # type: ignore[arg-type]
-        queue = self.queue(dtype) if made.n_pre_batch else None
-        return Step(self.model(dtype), self.tokenizer, world.texts, world.known, made, queue)
+        output = SimKGCConfig(**config | changes)  # type: ignore[arg-type]
+        queue = self.queue(dtype) if output.n_pre_batch else None
+        return Step(self.model(dtype), self.tokenizer, world.texts, world.known, output, queue)
 
     def queue(self, dtype: torch.dtype) -> PreBatch:
         start = self.load("inputs")["pre_batch_vectors_at_start"]

@@ -18,17 +18,17 @@ METHOD = "simkgc"
 
 # ---- evaluation ----------------------------------------------------------------------------------
 def test_ranks_with_re_ranking(golden: Golden, compared: Any) -> None:
-    told, data = golden.read("evaluation"), golden.load("evaluation")
+    record, data = golden.read("evaluation"), golden.load("evaluation")
     world = golden.world(golden.training["task"], is_linked=golden.training["use_link_graph"])
     n = golden.training["max_num_tokens"]
     model = golden.model(torch.float32)
     scorer = SimKGCScorer(model, golden.tokenizer, world.texts, n_tokens=n)
-    order = [world.entities.index(name) for name in told["entity_order"]]
+    order = [world.entities.index(name) for name in record["entity_order"]]
     compared.close("simkgc entities", scorer.entities[order], data["entity_vectors"], atol=1e-6)
     splits = {name: world.rows(rows) for name, rows in world.benchmark.splits.items()}
     known, parts = Filter(splits, **world.sizes), {}
-    half = half_unit([one["metrics"] for one in told["runs"]])
-    for one in told["runs"]:
+    half = half_unit([one["metrics"] for one in record["runs"]])
+    for one in record["runs"]:
         if one.get("average"):
             metrics = averaged(*(parts[side] for side in ("forward", "backward")))
             for name, value in one["metrics"].items():
@@ -46,8 +46,8 @@ def test_ranks_with_re_ranking(golden: Golden, compared: Any) -> None:
             compared.close("simkgc scores", scores[:, order], data[key], atol=2e-6)
         anchors = splits["test"][:, 0 if direction == "forward" else 2].tolist()
         for anchor, near in zip(anchors, one["n_hop_entities"] or [], strict=False):
-            found = [order.index(i) for i in world.links.within(anchor, one["n_hop"]).tolist()]
-            compared.equal("simkgc near", sorted(found), sorted(near))
+            actual = [order.index(i) for i in world.links.within(anchor, one["n_hop"]).tolist()]
+            compared.equal("simkgc near", sorted(actual), sorted(near))
         result = rank(scorer, splits["test"], filter=known, ties="realistic", directions=(side,),
                       candidates="all")  # fmt: skip
         compared.equal("simkgc ranks", result.ranks.astype(int).tolist(), one["ranks"])
@@ -81,11 +81,11 @@ def averaged(one: dict[str, float], other: dict[str, float]) -> dict[str, float]
 
 def test_candidates_of_the_inductive_benchmark(golden: Golden, compared: Any) -> None:
     for path in sorted(golden.folder.glob("inductive_candidates_*.json")):
-        told = json.loads(path.read_text("utf-8"))
+        record = json.loads(path.read_text("utf-8"))
         task = path.stem.removeprefix("inductive_candidates_")
         benchmark = golden.world(task, is_linked=False).benchmark
-        compared.equal("simkgc all entities", list(benchmark.names), told["all_entities"])
-        rows = benchmark.splits[told["test_file"].split(".")[0]]
+        compared.equal("simkgc all entities", list(benchmark.names), record["all_entities"])
+        rows = benchmark.splits[record["test_file"].split(".")[0]]
         ends = {end for head, _, tail in rows for end in (head, tail)}
-        found = [name for name in benchmark.names if name in ends]
-        compared.equal("simkgc candidates", found, told["candidates"])
+        actual = [name for name in benchmark.names if name in ends]
+        compared.equal("simkgc candidates", actual, record["candidates"])

@@ -20,29 +20,29 @@ PARAMETERS = {"task": tasks_of}
 
 @pytest.fixture(scope="module")
 def task(request: pytest.FixtureRequest) -> str:
-    found: str = request.param
-    return found
+    result: str = request.param
+    return result
 
 
 # ---- preprocessing and texts ---------------------------------------------------------------------
 def test_preprocessing(golden: Golden, task: str, compared: Any) -> None:
     expected = golden.read(f"preprocess_{task}")["processed"]
-    made = golden.world(task, is_linked=False).benchmark
-    assert isinstance(made, Benchmark)
-    listed = dict(made.relations)
+    result = golden.world(task, is_linked=False).benchmark
+    assert isinstance(result, Benchmark)
+    listed = dict(result.relations)
     if not task.startswith("wiki5m"):  # the file names those of training alone
-        trained = {relation for _, relation, _ in made.splits["train"]}
+        trained = {relation for _, relation, _ in result.splits["train"]}
         listed = {name: text for name, text in listed.items() if text in trained}
     compared.equal("simkgc relations", listed, expected["relations.json"])
     entities = [
-        {"entity_id": e, "entity": made.names[e], "entity_desc": made.descriptions[e]}
-        for e in made.names
+        {"entity_id": e, "entity": result.names[e], "entity_desc": result.descriptions[e]}
+        for e in result.names
     ]
     compared.equal("simkgc entities", entities, expected["entities.json"])
-    for split, rows in made.splits.items():
-        told = [(row["head_id"], row["relation"], row["tail_id"])
+    for split, rows in result.splits.items():
+        messages = [(row["head_id"], row["relation"], row["tail_id"])
                 for row in expected[f"{split}.txt.json"]]  # fmt: skip
-        compared.equal(f"simkgc {split}", rows, told)
+        compared.equal(f"simkgc {split}", rows, messages)
 
 
 def test_texts_of_relations(golden: Golden, compared: Any) -> None:
@@ -81,22 +81,22 @@ def test_word_pieces_of_triples(golden: Golden, task: str, compared: Any) -> Non
 
 
 def test_word_pieces_of_entities_and_free_texts(golden: Golden, task: str, compared: Any) -> None:
-    told = golden.read(f"tokenization_{task}")
+    data = golden.read(f"tokenization_{task}")
     worlds = {linked: golden.world(task, is_linked=linked) for linked in (False, True)}
-    for one in told["entities"]:
+    for one in data["entities"]:
         world = worlds[one["use_link_graph"]]
         text = world.texts.entity(world.entities.index(one["entity_id"]))
         compared.equal("simkgc entity", text, one["tail_text"])
-    for one in told["free"]:
+    for one in data["free"]:
         seconds = None if one["text_pair"] is None else [one["text_pair"]]
         tokens = tokenise(golden.tokenizer, [one["text"]], seconds, n_tokens=one["max_num_tokens"])
         compared.equal("simkgc free", tokens.ids[0].tolist(), one["input_ids"])
         compared.equal("simkgc free types", tokens.types[0].tolist(), one["token_type_ids"])
     world = worlds[True]
     for name, key, limit in (("all", "link_graph", None), ("first", "neighbor_ids", 10)):
-        for entity, others in told[key].items():
-            found = world.links.of(world.entities.index(entity))[:limit]
-            names = [world.entities[i] for i in found.tolist()]
+        for entity, others in data[key].items():
+            actual = world.links.of(world.entities.index(entity))[:limit]
+            names = [world.entities[i] for i in actual.tolist()]
             compared.equal(f"simkgc links {name}", names, others)
 
 

@@ -97,12 +97,12 @@ def edges_of(rows: dict[str, Tensor], n_types: int) -> list[tuple[Tensor, Tensor
     """The direct halves of every row's edges, at places of its own."""
     n_batch, n_places = rows["concept_ids"].shape
     index, types = rows["edge_index"], rows["edge_type"]
-    found = []
+    results = []
     for i in range(n_batch):
         own = (index[0] >= i * n_places) & (index[0] < (i + 1) * n_places)
         direct = own & (types < n_types // 2)
-        found.append((index[:, direct] - i * n_places, types[direct]))
-    return found
+        results.append((index[:, direct] - i * n_places, types[direct]))
+    return results
 
 
 def batch_of(folder: Path, name: str, dtype: torch.dtype = DOUBLE) -> KnowledgeBatch:

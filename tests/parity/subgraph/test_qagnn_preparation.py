@@ -239,8 +239,8 @@ def test_places(facts: Any) -> None:
 
 
 # ---- texts --------------------------------------------------------------------------------------
-def bert(vocabulary: list[str], place: Path) -> BertTokenizerFast:
-    file = place / "vocab.txt"
+def bert(vocabulary: list[str], path: Path) -> BertTokenizerFast:
+    file = path / "vocab.txt"
     file.write_text("\n".join(vocabulary), encoding="utf-8")
     return BertTokenizerFast(vocab=str(file), do_lower_case=True)
 

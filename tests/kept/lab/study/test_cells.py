@@ -93,7 +93,7 @@ def test_a_plain_cell_is_the_value_alone_and_a_cut_file_is_named(tmp_path: Path)
     assert trial.cell("only", 3) == [3, 4] == trial.stored()["only"][3]
     path = trial.path("only", 3)
     assert json.loads(path.read_text(encoding="utf-8")) == [3, 4]
-    path.write_text("[3, 5]", encoding="utf-8")
+    trial.write("only", 3, [3, 5])
     assert trial.cell("only", 3) == [3, 5]  # stored: not run again
     path.write_text("[3,", encoding="utf-8")
     with pytest.raises(CheckpointError, match=r"only-3\.json holds no outcome .* remove it"):

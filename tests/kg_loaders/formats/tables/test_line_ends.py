@@ -46,13 +46,13 @@ def graphs_of(
     """The hash and the files of the graphs of `text` with LF and with CRLF."""
     graphs = []
     for line_end in ("\n", "\r\n"):
-        place = folder / f"ends{len(line_end)}"
-        place.mkdir()
-        (place / name).write_bytes(text.replace("\n", line_end).encode())
-        source = Source(place / name, "texts") if more else Source(place / name)
+        path = folder / f"ends{len(line_end)}"
+        path.mkdir()
+        (path / name).write_bytes(text.replace("\n", line_end).encode())
+        source = Source(path / name, "texts") if more else Source(path / name)
         graph, _ = load([*more, source])
-        graph.save(place / "kg")
-        graphs.append((graph.content_hash, content(place / "kg")))
+        graph.save(path / "kg")
+        graphs.append((graph.content_hash, content(path / "kg")))
     return graphs
 
 

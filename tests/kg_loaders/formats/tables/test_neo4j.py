@@ -121,5 +121,5 @@ def test_any_name_comes_back(names: list[str], tmp_path_factory: pytest.TempPath
     writer.writerows([["_id", "_labels", "name"], *([i, ":T", n] for i, n in enumerate(names))])
     path = tmp_path_factory.mktemp("neo4j") / "x.csv"
     path.write_bytes(sink.getvalue().encode())
-    found = [record for record in neo4j.read(path, DamageReport()) if isinstance(record, Text)]
-    assert [text.value for text in found if text.kind is TextKind.LABEL] == names
+    actual = [record for record in neo4j.read(path, DamageReport()) if isinstance(record, Text)]
+    assert [text.value for text in actual if text.kind is TextKind.LABEL] == names

@@ -19,8 +19,8 @@ def read(layout: Any, *rows: list[str]) -> tuple[list[Any], DamageReport, list[s
     report, records, faults = DamageReport(), [], []
     reader = RowReader(layout, report)
     for row in rows:
-        found, fault = reader.records(row)
-        records += found
+        result, fault = reader.records(row)
+        records += result
         faults += [fault] if fault else []
     return records, report, faults
 

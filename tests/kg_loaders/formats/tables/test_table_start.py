@@ -51,8 +51,8 @@ def test_lines_that_their_reader_would_not_take_are_left_out(tmp_path: Path) -> 
 def test_a_line_that_is_cut_is_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(start, "LOOK_BYTES", 8)
     path = written(tmp_path, b"abc\ndef\nghi\n")
-    found, is_whole = start_bytes(path, DamageReport(), None, 8)
-    assert (found, is_whole) == (b"abc\ndef\n", False)
+    actual, is_whole = start_bytes(path, DamageReport(), None, 8)
+    assert (actual, is_whole) == (b"abc\ndef\n", False)
     assert start_bytes(path, DamageReport(), None, 12) == (b"abc\ndef\nghi\n", True)
     assert start_bytes(path, DamageReport(), None, 6) == (b"abc\nde", False)
 
@@ -95,17 +95,17 @@ def test_comments(line: str, expected: bool) -> None:
 def test_the_delimiter_is_that_of_most_fields(
     tmp_path: Path, data: bytes, delimiter: str, first: list[str]
 ) -> None:
-    found = of_csv(written(tmp_path, data))
-    assert found.delimiter == delimiter
-    assert found.fields[0] == first
-    assert found.separator_line == 0
+    actual = of_csv(written(tmp_path, data))
+    assert actual.delimiter == delimiter
+    assert actual.fields[0] == first
+    assert actual.separator_line == 0
 
 
 @pytest.mark.parametrize("data", [b"sep=;\na;b,c\n", b'"SEP=;"\r\na;b,c\r\n'])
 def test_excels_line_says_the_delimiter(tmp_path: Path, data: bytes) -> None:
-    found = of_csv(written(tmp_path, data))
-    assert (found.delimiter, found.separator_line) == (";", 1)
-    assert found.rows == [(2, ["a", "b,c"])]
+    actual = of_csv(written(tmp_path, data))
+    assert (actual.delimiter, actual.separator_line) == (";", 1)
+    assert actual.rows == [(2, ["a", "b,c"])]
     given = of_csv(written(tmp_path, data), ",")
     assert (given.delimiter, given.separator_line) == (",", 1)
 
@@ -117,8 +117,8 @@ def test_other_delimiters_are_refused(tmp_path: Path, delimiter: str) -> None:
 
 
 def test_cells_over_lines_and_rows_without_a_cell(tmp_path: Path) -> None:
-    found = of_csv(written(tmp_path, b'a,"b\nc"\n,\nd,e\n'))
-    assert found.rows == [(1, ["a", "b\nc"]), (4, ["d", "e"])]
+    actual = of_csv(written(tmp_path, b'a,"b\nc"\n,\nd,e\n'))
+    assert actual.rows == [(1, ["a", "b\nc"]), (4, ["d", "e"])]
 
 
 def test_an_empty_table_has_no_row(tmp_path: Path) -> None:

@@ -40,14 +40,14 @@ def test_without_a_header_columns_are_what_the_option_says() -> None:
 def test_a_header_names_them(
     header: list[str], given: tuple[str, ...], expected: tuple[str, ...], places: tuple[int, ...]
 ) -> None:
-    found = columns(header, ["a"] * len(header), given=given)
-    assert found == TextColumns(expected, places, has_header=True)
+    actual = columns(header, ["a"] * len(header), given=given)
+    assert actual == TextColumns(expected, places, has_header=True)
 
 
 def test_columns_that_are_left_out_are_noted() -> None:
     notes: list[str] = []
-    found = columns(["id", "colour", "label", "size"], ["a", "b", "c", "d"], notes=notes)
-    assert found.columns == ("-", "label", "-")
+    actual = columns(["id", "colour", "label", "size"], ["a", "b", "c", "d"], notes=notes)
+    assert actual.columns == ("-", "label", "-")
     assert notes == ["f: columns that were left out: colour, size"]
 
 
@@ -61,7 +61,7 @@ def test_an_identifier_without_a_text_is_refused() -> None:
 def test_a_first_row_that_looks_like_a_header_is_noted() -> None:
     notes: list[str] = []
     rows = [["node_name", "node_text"], *[[f"Q{i}", f"Weir {i}"] for i in range(30)]]
-    found = text_columns(rows, ["label"], "f", notes=notes)
-    assert found == TextColumns(("label",))
+    actual = text_columns(rows, ["label"], "f", notes=notes)
+    assert actual == TextColumns(("label",))
     assert len(notes) == 1
     assert "was read as a text, and looks like a header" in notes[0]
