@@ -57,8 +57,8 @@ def dev_parts() -> Iterator[Part]:
         for world, templates in paraphrases(part).items():
             graph = graph_of(world, SEED)
             yield Part(part, graph, questions(graph, templates, len(templates), SEED))
-    graph = graph_of("atlas", SEED)
-    yield Part("atlas", graph, atlas_questions(graph, "dev", 100, seed=SEED), OF_ATLAS)
+    shipped = graph_of("atlas", SEED)
+    yield Part("atlas", shipped, atlas_questions(shipped, "dev", 100, seed=SEED), OF_ATLAS)
 
 
 # ---- which relation ------------------------------------------------------------------------------

@@ -172,19 +172,19 @@ async def _invalid(_: Request, error: Exception) -> Response:
 
 def _in_words(fault: Mapping[str, Any]) -> str:
     """A fault that pydantic finds, for someone who writes the request."""
-    place = ".".join(str(part) for part in fault["loc"][1:])[:100] or "body"
+    field = ".".join(str(part) for part in fault["loc"][1:])[:100] or "body"
     match fault["type"]:
         case "json_invalid":
             reason = str(fault.get("ctx", {}).get("error", ""))[:100].lower()
-            return f"the body is no JSON (near character {place}: {reason})"
+            return f"the body is no JSON (near character {field}: {reason})"
         case "missing":
-            return f"{place} is missing; {DESCRIBED}"
+            return f"{field} is missing; {DESCRIBED}"
         case "extra_forbidden":
-            return f"there is no field {place}; {DESCRIBED}"
+            return f"there is no field {field}; {DESCRIBED}"
         case "list_type":
-            return f"{place} must be a list: [...]"
+            return f"{field} must be a list: [...]"
         case _:
-            return f"{place}: {fault['msg'][:200]}"
+            return f"{field}: {fault['msg'][:200]}"
 
 
 async def _refused(_: Request, error: Exception) -> Response:

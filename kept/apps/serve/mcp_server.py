@@ -124,12 +124,12 @@ class GraphTools:
         return CompletionsResult.model_validate({"answers": best})
 
     async def ask(self, question: Text) -> AnswerResult:
-        """Answer a question about one fact of one entity from the knowledge graph.
+        """Answer a question about facts of an entity from the knowledge graph.
 
         Write the name of the entity as the graph has it: "What is the capital of France?". The
         values are those of the graph, with the facts that say so; a `refusal` says that the graph
-        does not hold the answer, or that no entity was recognised. Use `query` for questions that
-        need several steps.
+        does not hold the answer, or that no entity was recognised. Counts and two steps are
+        understood; use `query` for comparisons and for more steps.
         """
         return AnswerResult.model_validate(await self._answered("ask", question))
 

@@ -165,8 +165,8 @@ class Answerer:
 
     def answer(self, question: str, *, least: float = LEAST_CONFIDENCE) -> Answer:
         """Return the answer to `question`; below the confidence `least` a refusal."""
-        asked = question.strip()
-        return dataclasses.replace(self._answered(as_question(asked), least), question=asked)
+        text = question.strip()
+        return dataclasses.replace(self._answered(as_question(text), least), question=text)
 
     def _answered(self, question: str, least: float) -> Answer:
         named = self._named(question)
@@ -359,9 +359,9 @@ class Answerer:
         """The rows of a relation of an entity, each with its other end."""
         facts = list[tuple[list[int], int]]()
         both = match.is_symmetric(choice)
-        for rows, place in ((self.graph.outgoing(entity), 2), (self.graph.incoming(entity), 0)):
-            if both or choice.is_inverse == (place == 0):
-                facts += [(row, row[place]) for row in rows.tolist() if row[1] == choice.relation]
+        for rows, column in ((self.graph.outgoing(entity), 2), (self.graph.incoming(entity), 0)):
+            if both or choice.is_inverse == (column == 0):
+                facts += [(row, row[column]) for row in rows.tolist() if row[1] == choice.relation]
         return facts
 
     def _answer(

@@ -153,8 +153,8 @@ class CommonRelations:
 
     def __init__(self, encoder: SentenceEncoder) -> None:
         self.encoder = encoder
-        place = files("kept.decoders.answering").joinpath("common_relations.tsv")
-        lines = place.read_text(encoding="utf-8").splitlines()[1:]
+        source = files("kept.decoders.answering").joinpath("common_relations.tsv")
+        lines = source.read_text(encoding="utf-8").splitlines()[1:]
         columns = list(zip(*(line.split("\t") for line in lines), strict=True))
         self.labels, kinds = list(columns[0]), columns[1]
         names, forwards, backwards = (

@@ -43,7 +43,7 @@ LISTED = re.compile(
 CLASS = re.compile(r"\s+an?\s+([\w -]+?)\s*\??$", re.I)
 OF = re.compile(r"\s+(?:the|an?)\s+[\w -]+\s+of(?:\s+the)?\s+$", re.I)
 PARTICIPLE = re.compile(r"\s+(?:\w+ed|born|made|written|built|found|taught|held|from)\b", re.I)
-PLACE = re.compile(r"(?:where|when)\b", re.I)
+WHERE_OR_WHEN = re.compile(r"(?:where|when)\b", re.I)
 NAMES_NOTHING = re.compile(
     r"(?:(?:in|on|at|by|to|of|from|for|with|under)\s+)?"
     r"(?:what|which|who|whom|where|when)?\s*(?:is|are|was|were|be|called|named|does|did|has)?\s*"
@@ -154,7 +154,9 @@ def two_steps(question: str, start: int, end: int) -> TwoSteps | None:
     if phrase is None:
         return None
     rest = phrase.before + phrase.after
-    is_whole = NAMES_NOTHING.fullmatch(rest) and not (phrase.is_clause and PLACE.match(rest))
+    is_whole = NAMES_NOTHING.fullmatch(rest) and not (
+        phrase.is_clause and WHERE_OR_WHEN.match(rest)
+    )
     return None if is_whole else phrase
 
 

@@ -133,7 +133,7 @@ class RelationMatcher:
             "common": common.probabilities(is_inverse),
             "form": fit(plain, [each.form for each in known]),
             "kind": by_kind,
-            "misfit": (by_kind < LEAST_FIT) * float(by_kind.any()),
+            "misfit": np.asarray((by_kind < LEAST_FIT) & by_kind.any(), np.float64),
             "words": self._shared_words(plain, choices),
             "backwards": is_inverse.astype(np.float64),
             "types": np.array([float(self.is_about_types(c.relation)) for c in choices]),

@@ -219,3 +219,24 @@ def _head(served: Any, header: str) -> bytes:
         f"POST /link HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\n"
         f"Authorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n{header}\r\n\r\n"
     ).encode()
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (b'{"text": "Paris"}', "texts is missing; /docs describes the requests"),
+        (b'{"text": "Paris"}', "there is no field text"),
+        (b'{"texts": "Paris"}', "texts must be a list: [...]"),
+        (b"{oops", "the body is no JSON (near character 1"),
+    ],
+)
+def test_a_faulty_request_is_explained_in_plain_words(
+    served: Any, raw: bytes, message: str
+) -> None:
+    assert message in served.ask("/link", raw=raw)[2]["error"]
+
+
+def test_a_wrong_path_or_method_and_a_missing_token_are_named(served: Any) -> None:
+    assert "there is no such path" in served.ask("/nothing", GOOD)[2]["error"]
+    assert "takes another method" in served.ask("/link", method="GET")[2]["error"]
+    assert "the token is missing" in served.ask("/link", GOOD, Authorization="")[2]["error"]
