@@ -344,9 +344,7 @@ def _smollm2() -> tuple[str, dict[str, str]]:
     try:
         return str(prepared_folder(SMOLLM2_PREPARED, _convert_smollm2)), {}
     except WriteError as error:
-        _log.warning(
-            f"smollm2 is opened slowly, from GGUF: {error}"
-        )
+        _log.warning(f"smollm2 is opened slowly, from GGUF: {error}")
         return str(weights.parent), {"gguf_file": weights.name}
 
 

@@ -56,7 +56,7 @@ def prepared_folder(name: str, prepare: Callable[[Path], None]) -> Path:
     return folder
 
 
-class _PreparedElsewhere(Exception):  # noqa: N818 - no error: it leaves a block
+class _PreparedElsewhere(Exception):
     """Another process prepared the same model while this one waited for it."""
 
 
@@ -75,7 +75,12 @@ def is_whole(folder: Path) -> bool:
             return False
         files = msgspec.json.decode(seal.read_bytes(), type=dict[str, dict[str, str | int]])
         checks = [_is_as_written(folder / name, facts) for name, facts in files.items()]
-    except (msgspec.MsgspecError, ValueError, KeyError, OSError):  # also of names that no file can have
+    except (
+        msgspec.MsgspecError,
+        ValueError,
+        KeyError,
+        OSError,
+    ):  # also of names that no file can have
         return False
     return bool(checks) and all(checks)
 

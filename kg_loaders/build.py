@@ -29,11 +29,11 @@ from kg_loaders.fact_types import fact_types, has_other_types, with_fact_types
 from kg_loaders.formats.recognition import SAME_FAMILY, FileKind, recognise
 from kg_loaders.literal_entities import literal_notes
 from kg_loaders.plugins import Table
+from kg_loaders.rdf.names import unread_names
 from kg_loaders.reading.blocks import Block
 from kg_loaders.reading.encodings import REMEDY as ENCODING_REMEDY
 from kg_loaders.reading.unpacking import archive_member, data_name
 from kg_loaders.reading.workers import Workers
-from kg_loaders.rdf.names import unread_names
 from kg_loaders.records import Record
 from kg_loaders.store import KnowledgeGraph
 from kg_loaders.stored_blocks import blocks_of

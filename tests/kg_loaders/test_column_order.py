@@ -34,7 +34,9 @@ def suggested(path: Path, order: str | None = None) -> str:
     return lines[0].rpartition("--order ")[2] if lines else ""
 
 
-@pytest.mark.parametrize("names", ["/m/ /rel/ /m/", "Q P Q", "e is e", "http://a/ http://r/ http://a/"])
+@pytest.mark.parametrize(
+    "names", ["/m/ /rel/ /m/", "Q P Q", "e is e", "http://a/ http://r/ http://a/"]
+)
 @pytest.mark.parametrize("name", ["x.tsv", "x.csv", "x.txt"])
 def test_another_order_is_noted_and_the_remedy_holds(name: str, names: str, tmp_path: Path) -> None:
     mark = "," if name.endswith("csv") else "\t"

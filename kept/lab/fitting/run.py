@@ -18,7 +18,7 @@ from statistics import fmean
 from typing import Any
 
 from entity_linking.annotations.linked_texts import MOST_CANDIDATES
-from kept.errors import ConfigError, KeptError
+from kept.errors import CheckpointError, ConfigError, KeptError
 from kept.lab.fitting.data import as_fields, audit, coverage, from_memory, read_data
 from kept.lab.fitting.options import FitOptions
 from kept.lab.fitting.search import (
@@ -34,6 +34,7 @@ from kept.lab.fitting.search import (
 from kept.lab.fitting.search import as_fields as trial_fields
 from kept.lab.fitting.verdict import Findings, Verdict, verdict
 from kept.methods import BASELINE, method
+from kept.model_settings import settings_text
 from kept.tasks.datasets.tables import QUESTION
 from kept.tasks.kinds import TASKS
 from kept.training.finetuning.answers import ANSWERS, answers_of, write_answers
@@ -110,7 +111,7 @@ def refuse_foreign(output: Path, options: FitOptions) -> None:
     names = [path.name for path in output.iterdir() if not path.name.startswith(".")]
     request = output / SEARCH / "options.json"
     if request.is_file():
-        if json.loads(request.read_text(encoding="utf-8")) != request_of(options):
+        if stored_part(request) != request_of(options):
             raise ExistsError(
                 f"{output} has an unfinished run with other options or files; give a new "
                 f"folder, or remove it"
@@ -119,6 +120,17 @@ def refuse_foreign(output: Path, options: FitOptions) -> None:
         raise ExistsError(
             f"{output} holds {min(names)!r} and no unfinished run of kept fit; give a new folder"
         )
+
+
+def stored_part(path: Path) -> Any:
+    """Return what an unfinished fit has stored in `path`; raises `CheckpointError` for damage."""
+    try:
+        return json.loads(settings_text(path))
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(
+            f"{path} of an unfinished fit is damaged ({error}); remove {path.parent.parent}, and "
+            "fit again"
+        ) from error
 
 
 def request_of(options: FitOptions) -> dict[str, Any]:
@@ -214,7 +226,7 @@ class _Fit:
         name = f"{candidate.method}-{candidate.factor:g}-{steps}"
         path, folder = (self.output / SEARCH / f"{name}{end}" for end in (".json", ""))
         if path.is_file():
-            return trial_of(json.loads(path.read_text(encoding="utf-8")))
+            return trial_of(stored_part(path))
         started = time.monotonic()
         try:
             config = self._config(candidate, steps, self.options.seed)
@@ -283,7 +295,7 @@ class _Fit:
         plan = self.output / SEARCH / "steps.json"
         if not plan.is_file():
             write_json(plan, list(finals.values()))
-        planned = json.loads(plan.read_text(encoding="utf-8"))
+        planned = stored_part(plan)
         finals = dict(zip(finals, planned, strict=True))
         trainings = " and ".join(f"{name} for {n} steps" for name, n in finals.items())
         about = per_step * sum(finals.values()) * n_seeds
@@ -299,7 +311,7 @@ class _Fit:
         name = f"final-{candidate.method}-{seed}"
         path = self.output / SEARCH / f"{name}.json"
         if path.is_file():
-            scores: dict[str, float] = json.loads(path.read_text(encoding="utf-8"))
+            scores: dict[str, float] = stored_part(path)
             return scores
         folder = self.output if is_model else self.output / SEARCH / name
         config = self._config(candidate, steps, seed, test=self.paths["test"])

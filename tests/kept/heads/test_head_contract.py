@@ -41,8 +41,8 @@ from kept.training.finetuning.data import TaskData
 from kept.training.finetuning.linking.questions import CandidateData, Question, questions_of
 from kg_loaders import KnowledgeGraph, Triple, graph_from_records
 from kg_loaders.errors import GraphMismatchError
-from tests.kept.training.parts_of_steps import gradients_of, losses_in_parts
 from tests.kept.tiny_hosts import BERT_LIKE, FAMILIES, tiny_host
+from tests.kept.training.parts_of_steps import gradients_of, losses_in_parts
 
 LABELS = ["a", "b", "c"]
 OPTIONS: dict[str, dict[str, Any]] = {

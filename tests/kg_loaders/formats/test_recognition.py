@@ -39,7 +39,7 @@ NAMED = [
     ("x.txt", "*Vertices 2\n1 a\n", "Pajek", "GraphML"),
     ("x.cypher", "CREATE (a:Person {name: 'x'})", "Cypher", "apoc.export.csv"),
     ("x.txt", "MERGE (a:Person)", "Cypher", "apoc.export.csv"),
-    ("x.cypherl", "CREATE INDEX ON :__mg_vertex__(__mg_id__);\nCREATE (:__mg_vertex__);", "Cypher", "CSV"),
+    ("x.cypherl", "CREATE INDEX ON :__mg_vertex__(__mg_id__);", "Cypher", "CSV"),
     ("x.cypher", "CREATE RANGE INDEX a FOR (n:A) ON (n.b);", "Cypher", "CSV"),
     ("x.txt", "CREATE CONSTRAINT a FOR (n:A) REQUIRE (n.b) IS UNIQUE;", "Cypher", "CSV"),
     ("schema.cypher", "CREATE NODE TABLE P(id INT64, PRIMARY KEY (id));", "Cypher", "CSV"),
@@ -265,17 +265,29 @@ def test_wikidata_documents_name_what_is_wrong(tmp_path: Path) -> None:
         },
         {"directed": True, "edges": [{"from": "a", "to": "b", "label": "r"}], "nodes": []},
         [{"type": "relationship", "label": "r", "start": {"id": "a"}, "end": {"id": "b"}}],
-        {"directed": True, "graph": {}, "nodes": [], "links": [
-            {"source": "a", "target": "b", "key": "r"}]},
-        {"graph": {"nodes": {"a": {}, "b": {}}, "edges": [
-            {"source": "a", "target": "b", "relation": "r"}]}},
-        {"graphs": [
-            {"edges": [{"source": "a", "target": "b", "relation": "r"}]},
-            {"nodes": {"c": {"label": "C"}}},
-        ]},
+        {
+            "directed": True,
+            "graph": {},
+            "nodes": [],
+            "links": [{"source": "a", "target": "b", "key": "r"}],
+        },
+        {
+            "graph": {
+                "nodes": {"a": {}, "b": {}},
+                "edges": [{"source": "a", "target": "b", "relation": "r"}],
+            }
+        },
+        {
+            "graphs": [
+                {"edges": [{"source": "a", "target": "b", "relation": "r"}]},
+                {"nodes": {"c": {"label": "C"}}},
+            ]
+        },
         {"graphs": [{"id": "o", "edges": [{"sub": "a", "pred": "r", "obj": "b"}]}]},
-        {"nodes": [{"key": "c", "attributes": {"label": "C"}}], "edges": [
-            {"key": "e", "source": "a", "target": "b", "attributes": {"label": "r"}}]},
+        {
+            "nodes": [{"key": "c", "attributes": {"label": "C"}}],
+            "edges": [{"key": "e", "source": "a", "target": "b", "attributes": {"label": "r"}}],
+        },
         [{"source": {"id": "a", "x": 1}, "target": {"id": "b"}, "properties": {"relation": "r"}}],
     ],
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from typer.testing import CliRunner
 
 import kept
 from kept.apps.cli import app
-from kept.errors import CheckpointError, ConfigError
+from kept.errors import CheckpointError, ConfigError, KeptError
 from kept.hosts import load_tokenizer
 from kept.lab.fitting import run as run_module
 from kept.lab.fitting.options import FitOptions
@@ -187,3 +189,33 @@ def test_texts_that_are_cut_are_counted_on_the_screen(
         if max_words == 64
         else "--max-words 64 reads more"
     )
+
+
+DAMAGED = {
+    "empty": b"",
+    "cut": b'{"seed": ',
+    "NUL": bytes(40),
+    "nested": b'{"a":' * 100_000,
+    "no encoding": b'{"\xff": 1}',
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_a_damaged_part_of_an_unfinished_fit_is_named(damage: str, place: Path, host: Path) -> None:
+    options = FitOptions.read(None, {
+        "data": place / "data.csv", "kg": place / "kg", "output": place / "run", "host": str(host),
+    })  # fmt: skip
+    (place / "run/search").mkdir(parents=True)
+    (place / "run/search/options.json").write_bytes(DAMAGED[damage])
+    with pytest.raises(CheckpointError, match=r"options\.json of an unfinished fit is damaged"):
+        fit(options)
+    with pytest.raises(CheckpointError, match=r"is damaged .*; remove .*run, and fit again"):
+        run_module.stored_part(place / "run/search/options.json")
+    shutil.rmtree(place / "run")
+    run_module.refuse_foreign(place / "run", options)
+
+
+def test_parts_of_an_unfinished_fit_are_no_pipes(place: Path) -> None:
+    os.mkfifo(place / "trial.json")
+    with pytest.raises(KeptError):
+        run_module.stored_part(place / "trial.json")
