@@ -45,7 +45,7 @@ from kept.training.finetuning.run import FinetuneRun
 from kept.training.loop import Resume, train
 from kg_loaders import KnowledgeGraph
 from kg_loaders.disk.writing import claim, whole_files, write_json, write_text
-from kg_loaders.errors import ExistsError
+from kg_loaders.errors import ExistsError, WriteError
 
 FIT, SEARCH, DATA, CONFIG, METRICS = "fit.json", "search", "data", "finetune.json", "metrics.json"
 BATCH_SIZE = 16
@@ -222,7 +222,10 @@ class _Fit:
         return FinetuneConfig.read(None, fields)
 
     def _trial(self, candidate: Candidate, steps: int) -> Trial:
-        """Train and score on dev; a trial that an earlier command finished is read."""
+        """Train and score on dev; a trial that an earlier command finished is read.
+
+        Raises what stops a training because the disk is full.
+        """
         name = f"{candidate.method}-{candidate.factor:g}-{steps}"
         path, folder = (self.output / SEARCH / f"{name}{end}" for end in (".json", ""))
         if path.is_file():
@@ -248,6 +251,8 @@ class _Fit:
             seconds = time.monotonic() - started
             trial = Trial(candidate, steps, score_of(scores, self.data.kind), seconds, right)
         except KeptError as error:
+            if isinstance(error.__cause__, WriteError):
+                raise  # the disk is full: that says nothing about the candidate
             trial = Trial(candidate, steps, 0.0, time.monotonic() - started, error=str(error))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
@@ -289,7 +294,10 @@ class _Fit:
 
     def _plan(self, choice: Choice, seconds: float, n_seeds: int) -> dict[Candidate, int]:
         """Steps of the final trainings; those of an earlier command that was interrupted."""
-        per_step = max(t.seconds / t.steps for t in choice.trials if not t.error)
+        times = [t.seconds / t.steps for t in choice.trials if not t.error]
+        if not times:
+            raise ConfigError(f"no candidate could be trained: {choice.trials[0].error}")
+        per_step = max(times)
         left = max(0.0, seconds - (time.monotonic() - self.started))
         finals = final_steps(choice, per_step, 0.8 * left, n_seeds=n_seeds)
         plan = self.output / SEARCH / "steps.json"

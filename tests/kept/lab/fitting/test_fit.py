@@ -14,14 +14,14 @@ from typer.testing import CliRunner
 
 import kept
 from kept.apps.cli import app
-from kept.errors import CheckpointError, ConfigError, KeptError
+from kept.errors import CheckpointError, ConfigError, KeptError, TrainingError
 from kept.hosts import load_tokenizer
 from kept.lab.fitting import run as run_module
 from kept.lab.fitting.options import FitOptions
 from kept.lab.fitting.run import fit
 from kept.lab.fitting.search import Candidate
 from kept.training.finetuning.predictor import Predictor
-from kg_loaders.errors import ExistsError
+from kg_loaders.errors import ExistsError, WriteError
 from tests.kept.lab.fitting.private_worlds import WORLDS
 
 TINY = {"methods": "words", "budget": 0.001}
@@ -219,3 +219,28 @@ def test_parts_of_an_unfinished_fit_are_no_pipes(place: Path) -> None:
     os.mkfifo(place / "trial.json")
     with pytest.raises(KeptError):
         run_module.stored_part(place / "trial.json")
+
+
+def test_a_full_disk_is_no_outcome_of_a_candidate(
+    place: Path, host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stops the fit; with room again the same command trains what the disk did not take."""
+    options = FitOptions.read(None, {
+        "data": place / "data.csv", "kg": place / "kg", "output": place / "run",
+        "host": str(host), "methods": "none", "budget": 0.001,
+    })  # fmt: skip
+
+    def full(*args: Any, **settings: Any) -> None:
+        raise CheckpointError("step-00000040 could not be written") from WriteError("no room")
+
+    def diverged(*args: Any, **settings: Any) -> None:
+        raise TrainingError("the loss is nan")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(run_module, "train", full)
+        with pytest.raises(CheckpointError, match="could not be written"):
+            fit(options)
+        assert [path.name for path in (place / "run/search").iterdir()] == ["options.json"]
+        patched.setattr(run_module, "train", diverged)
+        with pytest.raises(ConfigError, match="no candidate could be trained: the loss is nan"):
+            fit(options)
