@@ -56,7 +56,7 @@ def prepared_folder(name: str, prepare: Callable[[Path], None]) -> Path:
     return folder
 
 
-class _PreparedElsewhere(Exception):  # noqa: N818 - no error: it leaves a block
+class _PreparedElsewhere(Exception):
     """Another process prepared the same model while this one waited for it."""
 
 

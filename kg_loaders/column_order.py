@@ -1,8 +1,8 @@
 """Tables whose columns are in another order than head, relation, tail: what their graph shows.
 
 A table without a header is read in the order head, relation, tail. Some data sets have the tail
-second or the relation first. Then most "relations" are also heads or tails, and one of these columns
-has only a few names, none of which is on the other side.
+second or the relation first. Then most "relations" are also heads or tails, and the column that
+holds the real relations has few names, none of which is on the other side.
 """
 
 from __future__ import annotations
@@ -35,10 +35,12 @@ def order_notes(graph: KnowledgeGraph) -> list[str]:
             continue
         n = _n_named_alike(graph, many)
         if n >= LEAST_SHARE * graph.n_relations:
-            return [
-                f"{n:,} of {graph.n_relations:,} relations are {names[0]} too, and no {names[1]} is "
-                f"one: the columns seem to be in another order; if so, build with --order {order}"
-            ]
+            note = (
+                f"{n:,} of {graph.n_relations:,} relations are {names[0]} too, and no {names[1]} "
+                f"is one: the columns seem to be in another order; if so, build with --order "
+                f"{order}"
+            )
+            return [note]
     return []
 
 

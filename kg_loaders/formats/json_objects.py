@@ -8,9 +8,9 @@
     {"triples": [...]}                                                 also "triplets", "facts"
 
 What a key means says `kg_loaders.formats.field_names`; keys in `properties`, `attributes` or
-`metadata` count as the object's own, and an end may be an object with an identifier, as APOC writes it. Other keys are counted and
-left out. The file is read as a whole (`ReaderBudget`); a triple or a node is the unit that is
-counted. `record_of` is what a line of JSON says.
+`metadata` count as the object's own, and an end may be an object with an identifier, as APOC writes
+it. Other keys are counted and left out. The file is read as a whole (`ReaderBudget`); a triple or a
+node is the unit that is counted. `record_of` is what a line of JSON says.
 """
 
 from __future__ import annotations

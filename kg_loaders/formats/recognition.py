@@ -132,6 +132,15 @@ _OBO = (
     r"(?:(?!format-version)[a-z][\w-]*: [^\n]*\n|![^\n]*\n|[ \t\r]*\n)*+"
     r"(?:format-version:|\[(?:Term|Typedef)\])"
 )
+_CYPHER = (
+    r"(?i:CREATE|MERGE|UNWIND|MATCH)\s*[(\[:]|:begin\b|(?i:LOAD\s+CSV|COPY\s+\w+\s+FROM)\b"
+    r"|(?i:CREATE\s+(?:(?:[A-Z]+\s+)?(?:INDEX|CONSTRAINT)|(?:NODE|REL)\s+TABLE))\b"
+    r"(?![^\n]*[\t,;|]\w)"
+)
+_TYPEQL = (
+    r"(?:define|insert)[ \r\n]+"
+    r"(?:\$\w+ |[\w-]+ (?:sub|owns|plays|relates) |(?:entity|relation|attribute) )"
+)
 _TEXT: tuple[tuple[str, FileKind], ...] = (
     (r"version https://git-lfs\.github\.com/spec", _none(
         "a pointer of Git LFS, not the file", "fetch the file itself (git lfs pull)")),
@@ -146,12 +155,10 @@ _TEXT: tuple[tuple[str, FileKind], ...] = (
     (r"(?:Creator[^\n]*\n)?graph\s*\[", _none("GML", GRAPHML)),
     (r"(?:strict\s+)?(?:di)?graph\b[^\n{]*\{", _none("a graph in DOT", GRAPHML)),
     (r"(?i:\*vertices)", _none("a network of Pajek", GRAPHML)),
-    (r"(?i:CREATE|MERGE|UNWIND|MATCH)\s*[(\[:]|:begin\b|(?i:LOAD\s+CSV|COPY\s+\w+\s+FROM)\b"
-     r"|(?i:CREATE)\s+(?i:(?:[A-Z]+\s+)?(?:INDEX|CONSTRAINT)|(?:NODE|REL)\s+TABLE)\b(?![^\n]*[\t,;|]\w)", _none(
+    (_CYPHER, _none(
          "Cypher, commands for a graph database", "export the graph as CSV (in Neo4j with "
          "apoc.export.csv.all) and read that")),
-    (r"(?:define|insert)[ \r\n]+(?:\$\w+ |[\w-]+ (?:sub|owns|plays|relates) "
-     r"|(?:entity|relation|attribute) )", _none(
+    (_TYPEQL, _none(
         "TypeQL, commands for TypeDB", "write its relations as CSV and read that")),
     (r"/a/\[[^\t\n]*\]\t/r/[^\t\n]*\t/c/", FileKind("ConceptNet's assertions", "conceptnet")),
     (r"(?i:CREATE TABLE|INSERT INTO|DROP TABLE|-- MySQL dump|-- PostgreSQL)", _none(

@@ -146,7 +146,5 @@ def unread_names(skipped: Mapping[str, int]) -> list[str]:
         return []
     first = sorted(counts, key=lambda iri: (-counts[iri], iri))[:N_SHOWN]
     listed = ", ".join(f"{counts[iri]:,} of {iri}" for iri in first)
-    return [
-        f"literals that may be names: {listed}; they were left out, --names {first[0]}=label (or "
-        "alias) reads them"
-    ]
+    note = f"literals that may be names: {listed}; they were left out, --names {first[0]}=label"
+    return [f"{note} (or alias) reads them"]

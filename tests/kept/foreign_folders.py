@@ -35,7 +35,8 @@ def first(folder: Path, *patterns: str) -> Path:
 def settings_of(folder: Path) -> Path:
     """The file with the settings of a folder."""
     return first(
-        folder, "finetune.json", "config.json", "adapter_config.json", "model.json",
+        folder, "finetune.json", "questions.json", "config.json", "adapter_config.json",
+        "model.json",
         "manifest.json", "*.json",
     )  # fmt: skip
 
@@ -117,6 +118,10 @@ def sparse(path: Path) -> None:
 
 
 FORMS: dict[str, Form] = {
+    "numbers are texts": with_values(max_facts="many", n_new="7", least="high", n_layers="two"),
+    "numbers are lists": with_values(max_facts=[8], least={}, hidden_size=[768], labels=7),
+    "numbers are out of range": with_values(max_facts=10**12, n_new=-1, least=float("nan")),
+    "choices are other ones": with_values(way="by guess", case=7, linker="../x", types=[[]]),
     "settings are a folder": instead(settings_of, lambda path: path.mkdir()),
     "settings lead to a file outside": instead(settings_of, lambda p: p.symlink_to("/etc/passwd")),
     "settings lead to themselves": instead(settings_of, lambda path: path.symlink_to(path.name)),
@@ -283,6 +288,35 @@ def _use_index(folder: Path) -> None:
     assert index.names(range(index.n_names))
 
 
+def _make_questions(folder: Path) -> None:
+    from kept.lab.questions.fitted import AnswerSettings, write_settings
+
+    folder.mkdir()
+    write_settings(AnswerSettings(way="values", kg="kg"), folder)
+
+
+def _use_questions(folder: Path) -> None:
+    from kept.lab.questions.fitted import FittedAnswerer
+
+    FittedAnswerer.open(folder, small_graph()).answer("Where is Paris?")
+
+
+def _make_tagger(folder: Path) -> None:
+    from kept.linking.tagging.marked import MarkedText
+    from kept.linking.tagging.training import TaggerSettings, train_tagger
+
+    _make_host(folder.with_name("host of a tagger"))
+    texts = [MarkedText("the town of Rome is old .", ((12, 16, "LOC"),))] * 4
+    settings = TaggerSettings(host=str(folder.with_name("host of a tagger")), n_layers=1, epochs=1)
+    train_tagger(texts, texts[:2], settings, trained_on="made up").save(folder)
+
+
+def _use_tagger(folder: Path) -> None:
+    from kept.linking.tagging.tagger import Tagger
+
+    Tagger.open(folder).tag(["the town of Rome is old ."])
+
+
 KINDS: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
     "host": (_make_host, _use_encoder),
     "model": (make_model, _use_encoder),
@@ -294,6 +328,8 @@ KINDS: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
     "completer": (_make_completer, _use_completer),
     "graph": (_make_graph, _use_graph),
     "index": (_make_index, _use_index),
+    "questions": (_make_questions, _use_questions),
+    "tagger": (_make_tagger, _use_tagger),
 }
 
 

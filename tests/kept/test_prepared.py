@@ -168,7 +168,7 @@ def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     monkeypatch.setenv("HOME", str(tmp_path))
     assert cache_folder() == tmp_path / ".cache/kept"
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # what it says where none is
-    with pytest.raises(WriteError, match="no home folder .* as KEPT_CACHE"):
+    with pytest.raises(WriteError, match=r"no home folder .* as KEPT_CACHE"):
         prepared.prepared_folder("model", lambda folder: None)
     from kept.layers.products import choose_products
 

@@ -18,7 +18,7 @@ from statistics import fmean
 from typing import Any
 
 from entity_linking.annotations.linked_texts import MOST_CANDIDATES
-from kept.errors import ConfigError, KeptError
+from kept.errors import CheckpointError, ConfigError, KeptError
 from kept.lab.fitting.data import (
     SPLITS,
     as_fields,
@@ -42,6 +42,7 @@ from kept.lab.fitting.search import (
 from kept.lab.fitting.search import as_fields as trial_fields
 from kept.lab.fitting.verdict import COVERED, Findings, Verdict, verdict
 from kept.methods import BASELINE, method
+from kept.model_settings import settings_text
 from kept.tasks.datasets.tables import QUESTION
 from kept.tasks.kinds import TASKS
 from kept.training.finetuning.answers import ANSWERS, answers_of, write_answers
@@ -52,7 +53,7 @@ from kept.training.finetuning.run import FinetuneRun
 from kept.training.loop import Resume, train
 from kg_loaders import KnowledgeGraph
 from kg_loaders.disk.writing import claim, whole_files, write_json, write_text
-from kg_loaders.errors import ExistsError
+from kg_loaders.errors import ExistsError, WriteError
 
 FIT, SEARCH, DATA, CONFIG, METRICS = "fit.json", "search", "data", "finetune.json", "metrics.json"
 BATCH_SIZE = 16
@@ -121,7 +122,7 @@ def refuse_foreign(output: Path, options: FitOptions) -> None:
     names = [path.name for path in output.iterdir() if not path.name.startswith(".")]
     request = output / SEARCH / "options.json"
     if request.is_file():
-        if json.loads(request.read_text(encoding="utf-8")) != request_of(options):
+        if stored_part(request) != request_of(options):
             raise ExistsError(
                 f"{output} has an unfinished run with other options or files; give a new "
                 f"folder, or remove it"
@@ -130,6 +131,17 @@ def refuse_foreign(output: Path, options: FitOptions) -> None:
         raise ExistsError(
             f"{output} holds {min(names)!r} and no unfinished run of kept fit; give a new folder"
         )
+
+
+def stored_part(path: Path) -> Any:
+    """Return what an unfinished fit has stored in `path`; raises `CheckpointError` for damage."""
+    try:
+        return json.loads(settings_text(path))
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(
+            f"{path} of an unfinished fit is damaged ({error}); remove {path.parent.parent}, and "
+            "fit again"
+        ) from error
 
 
 def request_of(options: FitOptions) -> dict[str, Any]:
@@ -228,11 +240,14 @@ class _Fit:
         return FinetuneConfig.read(None, fields)
 
     def _trial(self, candidate: Candidate, steps: int) -> Trial:
-        """Train and score on dev; a trial that an earlier command finished is read."""
+        """Train and score on dev; a trial that an earlier command finished is read.
+
+        Raises what stops a training because the disk is full.
+        """
         name = f"{candidate.method}-{candidate.factor:g}-{steps}"
         path, folder = (self.output / SEARCH / f"{name}{end}" for end in (".json", ""))
         if path.is_file():
-            return trial_of(json.loads(path.read_text(encoding="utf-8")))
+            return trial_of(stored_part(path))
         started = time.monotonic()
         try:
             config = self._config(candidate, steps, self.options.seed)
@@ -257,6 +272,8 @@ class _Fit:
             score = score_of(scores, self.data.kind)
             trial = Trial(candidate, steps, score, seconds, right, in_steps=in_steps)
         except KeptError as error:
+            if isinstance(error.__cause__, WriteError):
+                raise  # the disk is full: that says nothing about the candidate
             trial = Trial(candidate, steps, 0.0, time.monotonic() - started, error=str(error))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
@@ -306,13 +323,16 @@ class _Fit:
 
     def _plan(self, choice: Choice, seconds: float, n_seeds: int) -> dict[Candidate, int]:
         """Steps of the final trainings; those of an earlier command that was interrupted."""
-        per_step = max(t.seconds / t.steps for t in choice.trials if not t.error)
+        times = [t.seconds / t.steps for t in choice.trials if not t.error]
+        if not times:
+            raise ConfigError(f"no candidate could be trained: {choice.trials[0].error}")
+        per_step = max(times)
         left = max(0.0, seconds - (time.monotonic() - self.started))
         finals = final_steps(choice, per_step, 0.8 * left, n_seeds=n_seeds)
         plan = self.output / SEARCH / "steps.json"
         if not plan.is_file():
             write_json(plan, list(finals.values()))
-        planned = json.loads(plan.read_text(encoding="utf-8"))
+        planned = stored_part(plan)
         finals = dict(zip(finals, planned, strict=True))
         trainings = " and ".join(f"{name} for {n} steps" for name, n in finals.items())
         self.forecast = n_seeds * sum(
@@ -330,7 +350,7 @@ class _Fit:
         name = f"final-{candidate.method}-{seed}"
         path = self.output / SEARCH / f"{name}.json"
         if path.is_file():
-            scores: dict[str, float] = json.loads(path.read_text(encoding="utf-8"))
+            scores: dict[str, float] = stored_part(path)
             return scores
         folder = self.output if is_model else self.output / SEARCH / name
         config = self._config(candidate, steps, seed, test=self.paths["test"])

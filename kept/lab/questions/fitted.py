@@ -19,6 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
+import msgspec
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -43,6 +44,7 @@ from kg_loaders import KnowledgeGraph
 from kg_loaders.disk.writing import write_json
 
 FILE = "questions.json"
+MOST_FACTS, MOST_NEW = 256, 256
 Way = Literal["none", "values", "words", "branches", "nodes"]
 WAYS: tuple[Way, ...] = get_args(Way)
 """From the cheapest: of equally good ones the first is taken."""
@@ -65,6 +67,15 @@ class AnswerSettings:
     max_facts: int = 8
     n_new: int = 12
     least: float = LEAST_CONFIDENCE
+
+    def __post_init__(self) -> None:
+        if not (1 <= self.max_facts <= MOST_FACTS and 1 <= self.n_new <= MOST_NEW):
+            raise ValueError(
+                f"max_facts is {self.max_facts} and n_new {self.n_new}; they are from 1 to "
+                f"{MOST_FACTS} and {MOST_NEW}"
+            )
+        if not 0 <= self.least <= 1:
+            raise ValueError(f"least is {self.least}; it is a confidence from 0 to 1")
 
 
 @dataclass(frozen=True)
@@ -250,8 +261,9 @@ def read_settings(folder: Path) -> AnswerSettings:
     """Return the settings of a folder; raises `CheckpointError` where it has none."""
     path = folder / FILE
     try:
-        return AnswerSettings(**json.loads(settings_text(path)))
-    except (OSError, ValueError, TypeError) as error:
+        values = json.loads(settings_text(path))
+        return msgspec.convert(values, AnswerSettings)
+    except (OSError, ValueError, RecursionError, msgspec.ValidationError) as error:
         raise CheckpointError(
             f"{path} cannot be read ({error}); give the folder of `kept fit` on questions"
         ) from error

@@ -31,7 +31,15 @@ from kept.decoders.answering.answer import LEAST_CONFIDENCE, Answer
 from kept.errors import KeptError, NoControlError
 from kept.lab.fitting.data import SPLITS, Coverage, as_fields, is_ambiguous, read_data
 from kept.lab.fitting.options import FitOptions
-from kept.lab.fitting.run import FIT, SEARCH, Announce, FitResult, refuse_foreign, request_of
+from kept.lab.fitting.run import (
+    FIT,
+    SEARCH,
+    Announce,
+    FitResult,
+    refuse_foreign,
+    request_of,
+    stored_part,
+)
 from kept.lab.fitting.search import SURE, Candidate, Choice, Trial, sign_test, trial_of
 from kept.lab.fitting.search import as_fields as trial_fields
 from kept.lab.fitting.verdict import Findings, verdict
@@ -263,7 +271,7 @@ class _QuestionFit:
         path = self.output / SEARCH / f"{name}.json"
         if not path.is_file():
             write_json(path, compute())
-        return json.loads(path.read_text(encoding="utf-8"))
+        return stored_part(path)
 
     def _least_confidence(self) -> float:
         known = [each for name in ("train", "dev") for each in self.splits[name] if each.relation]

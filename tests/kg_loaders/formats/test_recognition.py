@@ -39,7 +39,7 @@ NAMED = [
     ("x.txt", "*Vertices 2\n1 a\n", "Pajek", "GraphML"),
     ("x.cypher", "CREATE (a:Person {name: 'x'})", "Cypher", "apoc.export.csv"),
     ("x.txt", "MERGE (a:Person)", "Cypher", "apoc.export.csv"),
-    ("x.cypherl", "CREATE INDEX ON :__mg_vertex__(__mg_id__);\nCREATE (:__mg_vertex__);", "Cypher", "CSV"),
+    ("x.cypherl", "CREATE INDEX ON :__mg_vertex__(__mg_id__);", "Cypher", "CSV"),
     ("x.cypher", "CREATE RANGE INDEX a FOR (n:A) ON (n.b);", "Cypher", "CSV"),
     ("x.txt", "CREATE CONSTRAINT a FOR (n:A) REQUIRE (n.b) IS UNIQUE;", "Cypher", "CSV"),
     ("schema.cypher", "CREATE NODE TABLE P(id INT64, PRIMARY KEY (id));", "Cypher", "CSV"),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from typer.testing import CliRunner
 
 import kept
 from kept.apps.cli import app
-from kept.errors import CheckpointError, ConfigError
+from kept.errors import CheckpointError, ConfigError, KeptError, TrainingError
 from kept.hosts import load_tokenizer
 from kept.lab.fitting import run as run_module
 from kept.lab.fitting.data import read_data
@@ -23,7 +25,7 @@ from kept.lab.fitting.search import Candidate
 from kept.tasks.datasets.tables import read_labelled
 from kept.training.finetuning.predictor import Predictor
 from kg_loaders import KnowledgeGraph
-from kg_loaders.errors import ExistsError
+from kg_loaders.errors import ExistsError, WriteError
 from tests.kept.lab.fitting.private_worlds import WORLDS
 
 TINY = {"methods": "words", "budget": 0.001}
@@ -228,3 +230,58 @@ def test_texts_that_are_cut_are_counted_on_the_screen(
         if max_words == 64
         else "--max-words 64 reads more"
     )
+
+
+DAMAGED = {
+    "empty": b"",
+    "cut": b'{"seed": ',
+    "NUL": bytes(40),
+    "nested": b'{"a":' * 100_000,
+    "no encoding": b'{"\xff": 1}',
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_a_damaged_part_of_an_unfinished_fit_is_named(damage: str, place: Path, host: Path) -> None:
+    options = FitOptions.read(None, {
+        "data": place / "data.csv", "kg": place / "kg", "output": place / "run", "host": str(host),
+    })  # fmt: skip
+    (place / "run/search").mkdir(parents=True)
+    (place / "run/search/options.json").write_bytes(DAMAGED[damage])
+    with pytest.raises(CheckpointError, match=r"options\.json of an unfinished fit is damaged"):
+        fit(options)
+    with pytest.raises(CheckpointError, match=r"is damaged .*; remove .*run, and fit again"):
+        run_module.stored_part(place / "run/search/options.json")
+    shutil.rmtree(place / "run")
+    run_module.refuse_foreign(place / "run", options)
+
+
+def test_parts_of_an_unfinished_fit_are_no_pipes(place: Path) -> None:
+    os.mkfifo(place / "trial.json")
+    with pytest.raises(KeptError):
+        run_module.stored_part(place / "trial.json")
+
+
+def test_a_full_disk_is_no_outcome_of_a_candidate(
+    place: Path, host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stops the fit; with room again the same command trains what the disk did not take."""
+    options = FitOptions.read(None, {
+        "data": place / "data.csv", "kg": place / "kg", "output": place / "run",
+        "host": str(host), "methods": "none", "budget": 0.001,
+    })  # fmt: skip
+
+    def full(*args: Any, **settings: Any) -> None:
+        raise CheckpointError("step-00000040 could not be written") from WriteError("no room")
+
+    def diverged(*args: Any, **settings: Any) -> None:
+        raise TrainingError("the loss is nan")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(run_module, "train", full)
+        with pytest.raises(CheckpointError, match="could not be written"):
+            fit(options)
+        assert [path.name for path in (place / "run/search").iterdir()] == ["options.json"]
+        patched.setattr(run_module, "train", diverged)
+        with pytest.raises(ConfigError, match="no candidate could be trained: the loss is nan"):
+            fit(options)
