@@ -147,8 +147,14 @@ def test_a_row_is_judged(line: dict[str, Any], bounds: dict[str, Any], state: st
 
 def test_what_falls_short_stands_first() -> None:
     lines = [
-        {"row": "fine", "times_as_fast": 5.0, "texts": 1000, "kept_ms": 2.0, "peer_ms": 10.0,
-         "floor_s": 1.0},
+        {
+            "row": "fine",
+            "times_as_fast": 5.0,
+            "texts": 1000,
+            "kept_ms": 2.0,
+            "peer_ms": 10.0,
+            "floor_s": 1.0,
+        },
         {"row": "slow", "times_as_fast": 1.0},
         {"row": "fine", "of": "texts", "sizes": [10, 1000], "kept_exponent": 1.0, "n_log_n": 1.24},
         {"row": "slow", "of": "texts", "sizes": [10, 1000], "kept_exponent": 2.0, "n_log_n": 1.24},
