@@ -18,7 +18,8 @@ FLAGS = {
     "linking/linking_rerankers.py": "--texts 2000 --seeds 1",
     "linking/processes.py": "--repeats 1 --texts 12000",
     "models/encoders.py":
-        "--methods kbert,ernie,kadapter,colake --sentences 32 --nodes 256 --repeats 2",
+        "--methods kbert,ernie,kadapter,colake --sentences 32 --nodes 256 --repeats 2 "
+        "--node-sentences 8",
     "models/finetuning.py": "--precision fp32,bf16",
     "models/intervals.py": "--repeats 2000 --answers 60",
     "models/kg_completion.py": "--kinds 'TransE L2,ComplEx,RotatE L2'",
@@ -45,7 +46,8 @@ SMALL = {
         "--texts 300 --names 400 --repeats 1 --methods colake --triples 3000",
     "models/decoders.py": "--words 4 --repeat 1",
     "models/encoders.py":
-        "--methods ernie --per-node colake --sentences 4 --lengths 64 --nodes 64 --repeats 1",
+        "--methods ernie --per-node colake --sentences 4 --node-sentences 2 --lengths 64 "
+        "--nodes 64 --repeats 1",
     "models/entity_tables.py": "--rows 500,1000,2000 --table 30000",
     "models/finetuning.py": "--texts 64 --one --epochs 1",
     "models/intervals.py": "--repeats 40 --answers 20",

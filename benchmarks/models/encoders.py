@@ -298,7 +298,7 @@ def step_per_node(
 ) -> None:
     """A step of a method, and of the host alone without padding, per node."""
     draws = np.random.default_rng(1)
-    chosen = [texts[i] for i in draws.integers(len(texts), size=options.sentences)]
+    chosen = [texts[i] for i in draws.integers(len(texts), size=options.node_sentences)]
     steps, nodes = {}, {}
     for kind in dict.fromkeys(("none", name)):
         samples = Samples(kind, chosen, graph, MIX)
@@ -338,6 +338,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--per-node", default=",".join(METHODS), help="methods of the third part")
+    parser.add_argument("--node-sentences", type=int, default=16, help="of the third part")
     parser.add_argument("--modes", default=",".join(MODES[:2]), help="of forward, step, dropout")
     parser.add_argument("--lengths", default="64,128,256", help="of full rows; may be empty")
     parser.add_argument("--repeats", type=int, default=5)

@@ -293,18 +293,22 @@ def packed_together(layers: Sequence[nn.Module]) -> tuple[Tensor, Tensor]:
 
     Made anew whenever one of them has changed, as in `packed`.
     """
-    tensors = [part for each in layers for part in (each._parameters["weight"],
-               each._parameters["bias"]) if part is not None]  # fmt: skip
+    parts: list[list[Any]] = [[each._parameters[name] for each in layers] for name in _PARTS]
+    tensors = [*parts[0], *parts[1]]
     if any(each.is_inference() for each in tensors):  # changes are not counted
-        return torch.cat(tensors[::2]).detach(), torch.cat(tensors[1::2]).detach()
+        weight, bias = (torch.cat(part).detach() for part in parts)
+        return weight, bias
     marks = tuple((each.data_ptr(), each._version, each.shape) for each in tensors)
     stored = _joined.get(layers[0])
     if stored is None or stored[0] != marks:
-        weight, bias = (torch.cat(tensors[start::2]).detach() for start in (0, 1))
+        weight, bias = (torch.cat(part).detach() for part in parts)
         laid_out = torch.ops.mkldnn._reorder_linear_weight(weight, None)
         kept_alive = [each.detach() for each in tensors]
         stored = _joined[layers[0]] = marks, kept_alive, laid_out, bias
     return stored[2], stored[3]
+
+
+_PARTS = ("weight", "bias")
 
 
 def use_products(model: nn.Module) -> None:

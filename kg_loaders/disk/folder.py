@@ -201,7 +201,7 @@ def _rises(columns_of: Callable[[slice], NDArray[Any]], manifest: Manifest) -> b
     limits = (manifest.n_entities, manifest.n_relations, manifest.n_entities)
     for start in range(0, manifest.n_triples, ROWS_AT_ONCE):
         columns = columns_of(slice(start, start + ROWS_AT_ONCE + 1))
-        keys = packed(columns, limits)
+        keys = packed(list(columns), limits)
         if not _is_ascending(*(columns if keys is None else (keys,))):
             return False
     return True

@@ -312,10 +312,10 @@ class TaskData:
             config=self.builder,
             exclude=[self._hidden[index] for index, _ in places],
         )
-        made = zip(places, graphs, map(is_unused, draws), strict=True)
+        pieces = zip(places, graphs, map(is_unused, draws), strict=True)
         for index, n in zip(indices, n_rows, strict=True):
             rows, is_fixed = [], self._relink is None
-            for (_, window), word_graph, is_same in islice(made, n):
+            for (_, window), word_graph, is_same in islice(pieces, n):
                 rows.append(self.encode_graph(index, word_graph, window))
                 is_fixed &= is_same
             if is_fixed and len(self._stored) < MOST_STORED:
