@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 from weakref import WeakKeyDictionary
 
 from entity_linking.mentions import Candidate, Link, LinkedText, Linker, Mention
@@ -219,7 +219,8 @@ def show(
     from kept.hosts import load_tokenizer
 
     if isinstance(text, Entity):
-        text, kg = _as_text(text), text.graph if kg is None else kg
+        kg = cast(KnowledgeGraph, text.graph) if kg is None else kg
+        text = _as_text(text)
     if kg is None or not isinstance(text, str | LinkedText):
         raise ConfigError(
             "show draws one text with a graph: kept.show(text, graph); a whole graph is looked at "
@@ -233,6 +234,6 @@ def show(
 
 def _as_text(entity: Entity) -> LinkedText:
     """The name of an entity, linked to it."""
-    place = Mention(0, len(entity.label))
+    mention = Mention(0, len(entity.label))
     candidate = Candidate(entity.id, 1.0, 1.0, "given")
-    return LinkedText(entity.label, (Link(place, (candidate,), entity.id, 1.0, entity.label),))
+    return LinkedText(entity.label, (Link(mention, (candidate,), entity.id, 1.0, entity.label),))

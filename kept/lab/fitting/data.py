@@ -110,7 +110,7 @@ def read_data(options: FitOptions, graph: KnowledgeGraph) -> FitData:
 
 
 MOST_CLASSES = 0.5
-"""Share of examples above which as many labels are no classes."""
+"""Share of all labels above which as many different ones are not classes."""
 MOST_NUMBERS = 20
 """Different numbers above which labels are a quantity."""
 
@@ -124,7 +124,8 @@ def _require_classes(
     if kind == TAGGING:
         _require_names_of_tags(examples)
         return
-    labels = {label for example in examples for label in example.labels}
+    every = [label for example in examples for label in example.labels]
+    labels = set(every)
     where = f"column {columns['label']!r} has {len(labels)} different labels"
     if len(labels) > MOST_NUMBERS and all(map(_is_number, labels)):
         raise ConfigError(
@@ -133,7 +134,7 @@ def _require_classes(
         )
     if len(labels) < 2:
         raise ConfigError(f"{where}; at least 2 are needed: give rows of another class, too")
-    if len(labels) > max(MOST_CLASSES * len(examples), LEAST["train"]):
+    if len(labels) > max(MOST_CLASSES * len(every), LEAST["train"]):
         raise ConfigError(
             f"{where} in {len(examples)} rows; a class needs several rows. Is the label in "
             "another column (--column label=NAME), or are text and label interchanged?"
