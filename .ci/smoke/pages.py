@@ -78,7 +78,7 @@ NOT_RUN = {
     "train=train.txt": "another page has a train.txt of another format",
     "score gold.jsonl linked.jsonl": "its two files are of other texts here",
     "--task typing --format tagme": "its files need more than these few mentions",
-    "--decisions pairs.jsonl": "somebody decides on the pairs first: tests/kept/apps/cli/test_kg_growing.py",
+    "--decisions pairs.jsonl": "somebody decides first: tests/kept/apps/cli/test_kg_growing.py",
     "kept extend": "its run has rows for entities: tests/kept/training/extending",
 }
 """Why a command is not run, by a piece of it."""
