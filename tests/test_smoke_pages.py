@@ -81,6 +81,8 @@ def test_a_block_that_a_file_introduces_is_that_file(pages: ModuleType) -> None:
     page = pages.Page("README.md", PAGE)
     assert page.files == {"triples.tsv": "Ada\tworks as\tbaker\n"}
     assert page.is_private
+    many = "`g.json`:\n\n```json\n{}\n```\n\n```\nkept kg build g.json --labels l.tsv -o kg/\n```\n"
+    assert pages.Page("other.md", many).is_private, "a graph of its own, whatever the format"
     commands = pages.Page("other.md", "Look at `kg.tsv`:\n\n```\nkept kg info kg/\n```\n")
     assert commands.files == {}, "commands are no file"
 

@@ -78,6 +78,7 @@ NOT_RUN = {
     "train=train.txt": "another page has a train.txt of another format",
     "score gold.jsonl linked.jsonl": "its two files are of other texts here",
     "--task typing --format tagme": "its files need more than these few mentions",
+    "--decisions pairs.jsonl": "somebody decides first: tests/kept/apps/cli/test_kg_growing.py",
     "kept extend": "its run has rows for entities: tests/kept/training/extending",
 }
 """Why a command is not run, by a piece of it."""
@@ -142,8 +143,10 @@ class Page(NamedTuple):
     @property
     def is_private(self) -> bool:
         """Whether the page builds its graph from its own triples, those of a private world."""
-        built = re.findall(r"kept kg build ([\w-]+\.\w+) -o ", self.text)
-        return any(name in self.files or name == "staff.tsv" for name in built)
+        builds = re.search(r"kept kg build (triples|staff)\.tsv -o kg/", self.text)
+        built = re.findall(r"kept kg build ([\w-]+\.\w+) ", self.text)
+        has_own = not {*self.files}.isdisjoint({*built, "triples.tsv"})
+        return has_own or builds is not None
 
     @property
     def programs(self) -> list[tuple[str, str]]:

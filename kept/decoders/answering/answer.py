@@ -57,7 +57,7 @@ MOST_COMPARED = 512
 """Facts that are compared with a question."""
 LEAST_FALLBACK = 0.6
 """Confidence at which a question that could have two steps is answered in one."""
-PREPOSITIONS_OF_VERBS = ("to", "for", "with", "under")
+PREPOSITIONS_OF_VERBS = ("at", "by", "for", "from", "in", "on", "to", "under", "with")
 MOST_BETWEEN = 20
 """Entities that the first of two steps may lead to."""
 USE_SPARQL = "kept ask answers with facts; use kept kg query, which takes SPARQL"
@@ -274,11 +274,10 @@ class Answerer:
             return (head is first) == label.endswith(" of")
         if self.matcher.type_of(one.entity) != self.matcher.type_of(other.entity):
             return True
-        return (
-            head is first
-            and self.matcher.shares_words(question, choice)
-            and (label.split()[-1] in PREPOSITIONS_OF_VERBS)
-        )
+        last = label.split()[-1]
+        is_active = last == "by" and not re.search(r"\bby\b", question)  # "painted by", "paint"
+        has_verb = last in PREPOSITIONS_OF_VERBS and self.matcher.shares_words(question, choice)
+        return has_verb and (head is first) != is_active
 
     def best_reading(self, question: str) -> Reading | None:
         """Return what `question` most likely asks for; None where nothing of the graph is named."""

@@ -130,3 +130,12 @@ def test_a_relation_written_in_one_word_is_read_as_words(relation: str, question
     graph = KnowledgeGraph.from_triples(rows)
     answerer = Answerer(graph, DictionaryLinker(graph), FastSentenceEncoder())
     assert answerer.answer(question).values == (value,)
+
+
+def test_the_verb_of_a_relation_says_the_direction_where_types_do_not() -> None:
+    rows = [("Ada", "lives in", "Orlbach"), ("Bo", "lives in", "Tanwick"), ("Ada", "led by", "Bo")]
+    graph = KnowledgeGraph.from_triples(rows)
+    answerer = Answerer(graph, DictionaryLinker(graph), FastSentenceEncoder())
+    assert answerer.answer("Does Ada live in Orlbach?").values == ("yes",)
+    assert answerer.answer("Is Bo led by Ada?").values == ()
+    assert answerer.answer("Does Ada lead Bo?").values == ()
