@@ -105,7 +105,7 @@ def identifiers_note(graph: KnowledgeGraph) -> str:
     >>> identifiers_note(graph_from_records([Triple("Q90", "P36", "Oslo")])).split("; ")[0]
     'it has no names: texts are linked by its identifiers, such as Q90'
     """
-    if _has_names(graph):
+    if _has_names(graph) and IDENTIFIERS not in graph.manifest.sources:
         return ""
     names = [graph.entities.name(n) for n in range(min(graph.n_entities, N_LOOKED_AT))]
     code = next((name for name in names if not _READABLE.fullmatch(readable(name))), None)
