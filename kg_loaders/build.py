@@ -248,6 +248,11 @@ def resolve_format(path: Path) -> tuple[str, dict[str, str]]:
             return "umls", {}
         if import_module("kg_loaders.formats.graphrag").is_folder(path):
             return "graphrag", {}
+        if (path / "manifest.json").is_file():
+            raise SourceError(
+                f"{path} is a graph that `kept kg build` made: use it as it is; for more facts "
+                f"in it: kept kg add {path} FILE"
+            )
         raise SourceError(_unknown(path))
     by_name = _format_of_name(path)
     is_sure = by_name in _NAMED_SURELY or (by_name is not None and by_name not in FORMATS.built_in)
@@ -545,6 +550,8 @@ def _count(
         reasons = f"; skipped: {'; '.join(skipped[:N_REASONS])}" if skipped else ""
         if report.rejections:
             reasons += f"; the first line rejected: {report.rejections[0]}"
+        if not report.n_lines:
+            reasons += "; an empty file? A fact is a line: head, relation and tail"
         raise SourceError(f"no triple and no text was found: {report}{reasons}")
 
 

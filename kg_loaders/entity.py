@@ -220,6 +220,7 @@ def relation_named(graph: Graph, name: str) -> str:
         listed = ", ".join(map(graph.relations.name, ids))
         raise AmbiguousNameError(f"{len(ids)} relations are called {name!r}: {listed}")
     labels = [graph.relation_label(i) for i in range(min(len(graph.relations), MOST_COMPARED))]
-    raise UnknownNodeError(
-        f"no relation of {graph} has the identifier or label {name!r}{did_you_mean(name, labels)}"
-    )
+    hint = did_you_mean(name, labels)
+    if graph.named(name):
+        hint = "; it is the name of an entity: a relation has to be in its place"
+    raise UnknownNodeError(f"no relation of {graph} has the identifier or label {name!r}{hint}")

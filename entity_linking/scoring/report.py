@@ -68,9 +68,10 @@ class LinkReport:
         """A table of the scores and one of each kind of bins."""
         lines = ["| score | value | 95 % interval | n |", "|---|---|---|---|"]
         for score in self.scores:
-            between = score.interval
+            between = score.interval if score.n else None
+            value = f"{score.value:.3f}" if score.n else "–"
             interval = f"{between.low:.3f} to {between.high:.3f}" if between else ""
-            lines.append(f"| {score.name} | {score.value:.3f} | {interval} | {score.n} |")
+            lines.append(f"| {score.name} | {value} | {interval} | {score.n} |")
         for kind, scores in self.bins:
             lines += ["", f"| {kind} | mentions | accuracy | candidate recall |"]
             lines.append("|---|---|---|---|")

@@ -112,8 +112,9 @@ def audit(
     checks += _across(parts)
     if not checks:
         raise ConfigError(
-            "there is nothing to check: give a test set, and a graph, training text or a set "
-            "'train'"
+            "there is nothing to check: give a test set (--test, or --triples test=FILE), and "
+            "what it is compared with: a graph (--kg), training text (--text) or a training set "
+            "(--train)"
         )
     return checks
 

@@ -189,6 +189,11 @@ def whole_graph(path: Path) -> Splits:
 
 
 def _no_benchmark(path: Path, name: str) -> SourceError:
+    if path.is_file():
+        return SourceError(
+            f"{path} is a file, not the folder of a graph; make one of it with "
+            f"`kept kg build {path} -o kg/`"
+        )
     return SourceError(
         f"{path} is neither a graph folder (manifest.json) nor a benchmark folder: "
         f"{name}{{{','.join(ALL)}}} is missing"
@@ -226,7 +231,8 @@ def _with_missing_splits(splits: Splits, missing: list[str], holdout: float, see
 def _cut_error(holdout: float, n_triples: int) -> ConfigError:
     return ConfigError(
         f"holdout {holdout} of {n_triples} triples leaves nothing to train or to test; "
-        "take a share between 0 and 0.5"
+        "give a larger graph, or with --holdout a share between 0 and 0.5 that is at least one "
+        "triple"
     )
 
 

@@ -38,6 +38,8 @@ def file_or_text(argument: str, *, folders: bool = False) -> Path | None:
     may_be_path = len(argument) <= LONGEST_NAME and "\0" not in argument
     if may_be_path and (path.is_file() or (folders and path.is_dir())):
         return path
+    if may_be_path and argument.endswith("/") and path.is_dir():
+        raise SourceError(f"{argument} is a folder; give a file or a text in its place")
     if " " not in argument and (path.suffix or _BEGINNING_OF_A_PATH.match(argument)):
         raise SourceError(f"{argument} is not a file; text with spaces is taken as text")
     return None

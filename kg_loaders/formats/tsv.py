@@ -188,7 +188,7 @@ def _records(
             records, fault = rows.records(fields)
             yield from records
             if fault:
-                reason = fault + _by_commas(line, 3)
+                reason = fault + _other_separator(line, 3)
                 remedy = order_remedy(len(fields), layout.n_fields)
                 report.reject(file, line_no, offset, reason, line, remedy=remedy)
 
@@ -389,7 +389,7 @@ def _texts_of_rows(
         if not node or not 1 <= len(values) <= len(known):
             most = "or more fields" if further else f"to {1 + len(columns.columns)}"
             fault = _field_fault(1 + len(values), f"2 {most}", len(known) + 1)
-            fault += _by_commas(line, 2)
+            fault += _other_separator(line, 2)
         else:
             texts, fault = _texts_of(node, values, known, language, is_relation)
         if fault:
@@ -432,11 +432,20 @@ def _field_fault(n_fields: int, expected: str, most: int) -> str:
     return f"{n_fields} fields instead of {expected}" if is_wrong else "empty field"
 
 
-def _by_commas(line: bytes, n_fields: int) -> str:
-    """What to say of a line that has no TAB but commas enough."""
-    if b"\t" in line or line.count(b",") < n_fields - 1:
+def _other_separator(line: bytes, n_fields: int) -> str:
+    """What to say of a line that has no TAB, but enough commas or runs of blanks."""
+    if b"\t" in line:
         return ""
-    return "; the line looks comma-separated: name the file .csv, or put TABs between its columns"
+    if line.count(b",") >= n_fields - 1:
+        return (
+            "; the line looks comma-separated: name the file .csv, or put TABs between its columns"
+        )
+    if len(re.findall(rb"\S {2,}(?=\S)", line)) >= n_fields - 1:
+        return (
+            "; blanks are between its columns (a copy from a page often has them): put one TAB "
+            "in their place"
+        )
+    return ""
 
 
 def write(graph: KnowledgeGraph, path: str | Path, *, force: bool = False) -> int:

@@ -17,9 +17,16 @@ from kg_loaders import (
     graph_from_records,
     texts,
 )
-from kg_loaders.entity import distinct_name
+from kg_loaders.entity import distinct_name, relation_named
 from kg_loaders.export import export
 from kg_loaders.stored_blocks import blocks_of
+
+
+def test_an_entity_in_place_of_a_relation_is_said_to_be_one() -> None:
+    with pytest.raises(UnknownNodeError, match="'Berlin'; it is the name of an entity"):
+        relation_named(atlas.graph(), "Berlin")
+    with pytest.raises(UnknownNodeError, match="'countri'; did you mean country"):
+        relation_named(atlas.graph(), "countri")
 
 
 def test_triples_in_hand_make_a_graph() -> None:

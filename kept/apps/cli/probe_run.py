@@ -288,7 +288,9 @@ def _print_result(
             "majority_from": baseline.source,
             "rows": [dataclasses.asdict(row) for row in rows],
         }
-        if ranking == RANKINGS[-1] and (weak := shortfall(rows, result.mode)):
+        if ranking == RANKINGS[-1] and (
+            weak := shortfall(rows, result.mode, shows_answers=result.asked_facts == "shown")
+        ):
             console.print(f"warning: {weak}")
             printed["warning"] = weak
     for reason, n in result.left_out.items():
@@ -322,18 +324,22 @@ def _rows(
     return [*rows, *(dataclasses.replace(row, name=f"degree {row.name}") for row in bins)]
 
 
-def shortfall(rows: Sequence[ProbeRow], mode: str) -> str | None:
-    """Return a warning where all items together are answered no better than by the majority."""
+def shortfall(rows: Sequence[ProbeRow], mode: str, *, shows_answers: bool = False) -> str | None:
+    """Return a warning where all items together are answered no better than by the majority.
+
+    `shows_answers`: the model gets the facts that are the answers too (--show-asked).
+    """
     (whole,) = (row for row in rows if row.name == ALL)
     if whole.p_at_1 is None or whole.majority is None or whole.p_at_1 > whole.majority:
         return None
-    remedy = (
-        "put the relations into words that the model has met (--templates FILE), or show facts "
-        "(--mode graph)"
-        if mode == "weights"
-        else "also give the model the facts that are the answers (--show-asked), or use a "
-        "method that was pre-trained to read facts (kept pretrain)"
-    )
+    remedy = "use a method that was pre-trained to read facts (kept pretrain), with more steps"
+    if mode == "weights":
+        remedy = (
+            "put the relations into words that the model has met (--templates FILE), or show facts "
+            "(--mode graph)"
+        )
+    elif not shows_answers:
+        remedy = f"also give the model the facts that are the answers (--show-asked), or {remedy}"
     return (
         f"P@1 {whole.p_at_1:.3f} is no better than always the relation's most frequent object "
         f"({whole.majority:.3f}), so it shows no knowledge of single facts: {remedy}"

@@ -432,6 +432,10 @@ _Numbered = tuple[int, bytes, Row]
 
 def table_rows(path: Path, report: DamageReport) -> Iterator[_Numbered]:
     """Each row of a CSV, TSV or JSON lines file: its line, its bytes, its cells by column."""
+    if path.is_dir():
+        is_graph = (path / "manifest.json").is_file()
+        what = "the folder of a graph, which belongs to --kg" if is_graph else "a folder"
+        raise ConfigError(f"{path} is {what}; give a file of labelled texts")
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if any(suffix in JSON_LINES for suffix in suffixes):
         return _json_rows(path, report)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -55,6 +56,11 @@ from kg_loaders.notebook import table
 Question = str | LinkedText | TaskExample
 CONFIG_FILE, FIT_FILE = "finetune.json", "fit.json"
 BY_NAMES: Method = "prior"
+NOTHING_SHOWN = (
+    "the model was shown nothing of %s, so the answer is by the words alone: no name in the text "
+    "is in the graph, or none has facts; `kept link TEXT --kg KG` shows which names are found"
+)
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -186,7 +192,9 @@ class Predictor:
         """
         path = Path(folder) / CONFIG_FILE
         if not path.is_file():
-            raise CheckpointError(f"{folder} has no {CONFIG_FILE}: give a folder of kept finetune")
+            raise CheckpointError(
+                f"{folder} has no {CONFIG_FILE}: give a folder of kept finetune or kept fit"
+            )
         try:
             config = json.loads(settings_text(path))
             task, markers = config["task"], config.get("markers")
@@ -251,6 +259,8 @@ class Predictor:
         data = self._data(self._examples(questions, graph, linker), graph)
         if cuts is None:
             report_cut(data.cut, self.remedy_for_cuts())
+            if len(questions) == 1 and data.coverage.read == 0:
+                _log.warning(NOTHING_SHOWN, graph)
         else:
             cuts.append(data.cut)
         return predictions(self.model, data, threshold=self.threshold)

@@ -252,6 +252,8 @@ def test_a_report_has_intervals_and_tables() -> None:
     table = result.to_markdown()
     assert "| strong micro F1 | 0.875 | 0." in table
     assert "| 1-9 | 20 | 1.000 | 1.000 |" in table
+    unmeasured = report(gold[:0], actual[:0], known=KNOWN, gold_spans_only=False).to_markdown()
+    assert "| NIL F1 | – |  | 0 |" in unmeasured, "no 0.000 where nothing was counted"
     parsed = json.loads(result.to_json())
     assert parsed["scores"][0]["name"] == "strong micro precision"
     row = to_markdown({"ours": result}, ["accuracy, all", "recall@30, all"]).splitlines()[-1]

@@ -110,6 +110,10 @@ def test_a_line_of_blanks_is_blank(tmp_path: Path) -> None:
 
 
 COMMAS = "; the line looks comma-separated: name the file .csv, or put TABs between its columns"
+BLANKS = (
+    "; blanks are between its columns (a copy from a page often has them): put one TAB in their "
+    "place"
+)
 
 
 @pytest.mark.parametrize(
@@ -117,6 +121,9 @@ COMMAS = "; the line looks comma-separated: name the file .csv, or put TABs betw
     [
         ("a,r", "1 fields instead of 3"),
         ("a,r,b", f"1 fields instead of 3{COMMAS}"),
+        ("Ada Berg    works as    pilot", f"1 fields instead of 3{BLANKS}"),
+        ("Ada Berg    works as", "1 fields instead of 3"),
+        ("Ada works as pilot", "1 fields instead of 3"),
         ("a\tr,b", "2 fields instead of 3"),
         ("a\tr,b,c,d", "2 fields instead of 3"),
         ("a\tr\tb\tc", "4 fields instead of 3"),

@@ -45,7 +45,13 @@ def test_the_answer_and_what_made_it(
     assert f"without fact {fact}: {answer}" in _told(run, text, "--explain")
 
 
-def test_without_entities_there_is_no_influence(run: Path) -> None:
+def test_without_entities_there_is_no_influence(
+    run: Path, examples: list[RelationExample], caplog: pytest.LogCaptureFixture
+) -> None:
+    _told(run, examples[50].linked.text)
+    assert "shown nothing" not in caplog.text
+    _told(run, "the old river")
+    assert "shown nothing of KnowledgeGraph(" in caplog.text
     assert "the model got nothing of the graph" in _told(run, "the old river", "--explain")
 
 

@@ -219,5 +219,8 @@ def test_a_probe_no_better_than_the_majority_says_so() -> None:
     assert "P@1 0.200 is no better than always the relation's most frequent object (0.300)" in line
     assert "--templates FILE" in line
     assert "--show-asked" in (shortfall(rows(0.3, 0.3), "graph") or "")
+    shown = shortfall(rows(0.3, 0.3), "graph", shows_answers=True) or ""
+    assert "--show-asked" not in shown, "it was given"
+    assert "kept pretrain" in shown
     for fine in (rows(0.4, 0.3), rows(None, 0.3), rows(0.1, None)):
         assert shortfall(fine, "weights") is None
