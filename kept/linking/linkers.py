@@ -112,7 +112,9 @@ class LinkerSettings:
         if (self.method == "trained") != (self.model is not None):
             raise LinkingError("method 'trained' needs a model, and a model this method")
         if self.pronouns and self.tagger is None:
-            raise LinkingError("pronouns are linked to persons, which a tagger finds; give one")
+            raise LinkingError(
+                "pronouns are linked to persons, which a tagger finds; name one with --tagger"
+            )
         if self.decision is not None and (self.nil_below or self.nil_from is not None):
             raise LinkingError(
                 "a fitted decision has its own thresholds; give no nil_below and no nil_from"

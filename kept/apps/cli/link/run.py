@@ -31,6 +31,10 @@ from kg_loaders.damage import DamageReport
 from kg_loaders.disk.kinds import file_or_text
 
 N_SHOWN = 20
+NOTHING_LINKED = (
+    "no name of the graph was found: --case insensitive ignores case, --misspelt takes names with "
+    "a typing error, and `kept kg build --aliases FILE` adds names"
+)
 _Linked = TypeVar("_Linked")
 
 
@@ -79,6 +83,8 @@ class LinkRun:
         linker = self.work.linker(self.graph) if explain else None
         n_links = print_links(texts, self.graph, linker)
         echo(f"{n_links} links in {len(texts)} texts; {_meaning(self.work.settings, self.graph)}")
+        if not n_links:
+            echo(NOTHING_LINKED, fg="yellow", err=True)
         warning = ambiguity(texts, self.graph)
         if warning is not None:
             echo(warning, fg="yellow", err=True)
@@ -129,7 +135,7 @@ def _meaning(settings: LinkerSettings, graph: KnowledgeGraph) -> str:
                 f"it to these texts: kept link calibrate TEXTS --like {settings.decision}"
             )
         return f"confidence is calibrated on {fitted.fitted_on}"
-    of = "the prior" if settings.method == "prior" else f"of method {settings.method}"
+    of = "by names alone" if settings.method == "prior" else f"of method {settings.method}"
     return f"confidence is {of}, uncalibrated"
 
 

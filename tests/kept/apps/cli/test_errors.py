@@ -130,7 +130,7 @@ TABLE: list[tuple[str, int, str]] = [
     ("link train-encoder text.jsonl --kg kg -o out --epochs 0", USAGE, "--epochs"),
     ("link calibrate empty --kg kg -o out --tagger t", FAILED, "give --find with it"),
     ("link Paris --kg kg --tagger gone", FAILED, "gone"),
-    ("link Paris --kg kg --pronouns", FAILED, "which a tagger finds"),
+    ("link Paris --kg kg --pronouns", FAILED, "name one with --tagger"),
     ("link calibrate gone.jsonl --kg kg -o out", FAILED, "gone.jsonl does not exist"),
     ("link calibrate empty --kg kg -o out --folds 1", USAGE, "--folds"),
     ("link score gone.jsonl text.jsonl", FAILED, "gone.jsonl does not exist"),

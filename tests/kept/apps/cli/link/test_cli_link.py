@@ -32,6 +32,13 @@ def test_text_as_a_table(kg: Path) -> None:
     assert "2 links in 1 texts" in result.output
     assert "alias 'French Republic'" in result.output
     assert "city in Texas" in result.output
+    assert "no name of the graph" not in result.output
+
+
+def test_what_to_do_where_nothing_is_linked_is_said(kg: Path) -> None:
+    result = run("Nobody came.", "--kg", kg)
+    assert "0 links in 1 texts; confidence is by names alone, uncalibrated" in result.output
+    assert "no name of the graph was found: --case insensitive" in result.output
 
 
 def test_file_to_json_lines(kg: Path, tmp_path: Path) -> None:
