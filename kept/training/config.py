@@ -292,4 +292,5 @@ def _faults(error: ValidationError) -> Iterator[str]:
             yield f"{name}: required"
         else:
             message = fault["msg"].removeprefix("Value error, ")
-            yield f"{name}: {message}, not {shown_value(fault['input'])}"
+            of_field = f"{name}: {message}, not {shown_value(fault['input'])}"
+            yield of_field if name else message

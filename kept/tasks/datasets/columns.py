@@ -86,6 +86,8 @@ def columns_by_use(options: Iterable[str]) -> dict[str, str]:
         use, separator, name = each.partition("=")
         if not (separator and name):
             raise ConfigError(f"--column {each}: write USE=NAME, such as text=sentence")
+        if use not in COLUMNS and name in COLUMNS:
+            raise ConfigError(f"--column {each}: the use comes first: --column {name}={use}")
         if use not in COLUMNS:
             raise no_such("use of a column", use, COLUMNS)
         names[use] = name

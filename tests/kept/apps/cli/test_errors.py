@@ -117,6 +117,9 @@ TABLE: list[tuple[str, int, str]] = [
      "--order is for local decoders"),
     ("ask Paris --kg kg --decoder tiny --as table", FAILED, "one of words, branches, nodes"),
     ("fit gone.csv --kg kg -o out", FAILED, "gone.csv does not exist"),
+    ("fit text.jsonl --kg kg -o out --column job=label", FAILED,
+     "--column job=label: the use comes first: --column label=job"),
+    ("fit text.jsonl --kg kg -o out --column colour=x", FAILED, "there is no use of a column"),
     ("fit kg --kg kg -o out", FAILED, "kg is the folder of a graph, which belongs to --kg"),
     ("ask Paris --kg kg --max-facts 0", USAGE, "--max-facts"),
     ("link index gone -o out", FAILED, "gone does not exist"),
@@ -232,6 +235,7 @@ def test_an_error_is_one_message(
     result = run(*line.split())
     assert (result.exit_code, "Traceback" in result.output) == (code, False), result.output
     assert isinstance(result.exception, SystemExit), result.exception
+    assert "PosixPath(" not in result.output
     assert words.replace(" ", "") in said(result).replace(" ", ""), result.output
     if code != USAGE:
         assert result.stderr.lstrip().startswith("error: ")
