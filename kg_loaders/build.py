@@ -36,6 +36,7 @@ from kg_loaders.reading.encodings import REMEDY as ENCODING_REMEDY
 from kg_loaders.reading.unpacking import archive_member, data_name
 from kg_loaders.reading.workers import Workers
 from kg_loaders.records import Record, TextKind
+from kg_loaders.spelling import did_you_mean
 from kg_loaders.store import KnowledgeGraph
 from kg_loaders.stored_blocks import blocks_of
 
@@ -240,7 +241,9 @@ def resolve_format(path: Path) -> tuple[str, dict[str, str]]:
     Raises `SourceError` for what no reader here reads, with the next step.
     """
     if not path.exists() and archive_member(path) is None:
-        raise SourceError(f"{path} does not exist")
+        is_listed = path.parent.is_dir() and os.access(path.parent, os.R_OK)
+        names = os.listdir(path.parent) if is_listed else []
+        raise SourceError(f"{path} does not exist{did_you_mean(path.name, names)}")
     if path.is_dir():
         if (path / "data.noun").exists():
             return "wordnet", {}

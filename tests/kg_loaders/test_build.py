@@ -212,10 +212,12 @@ def test_guess_format(tmp_path: Path, name: str, format: str) -> None:
 
 def test_formats_that_cannot_be_told(tmp_path: Path) -> None:
     (tmp_path / "x.doc").touch()
+    (tmp_path / "triples.tsv").touch()
     for source, message in (
         (Source(tmp_path / "x.doc"), "cannot tell"),
         (Source(tmp_path), "cannot tell"),
         (Source(tmp_path / "none.tsv"), "does not exist"),
+        (Source(tmp_path / "tripels.tsv"), "does not exist; did you mean triples.tsv"),
         (Source(tmp_path / "x.doc", "excel"), "'excel' is none of tsv"),
     ):
         with pytest.raises(SourceError, match=message):
