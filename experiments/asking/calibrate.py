@@ -95,9 +95,9 @@ def examples(parts: Sequence[Part], data: Path) -> Iterator[Example]:
             if match is not None:
                 right = list(match.shares).index(RelationChoice(relation, False))
                 yield Example(evidence_of(match), right, part.weight)
-    for reading, right in simple_readings(data):
+    for reading, choice in simple_readings(data):
         match = reading.match
-        yield Example(evidence_of(match), list(match.shares).index(right), OF_SIMPLE)
+        yield Example(evidence_of(match), list(match.shares).index(choice), OF_SIMPLE)
 
 
 def simple_readings(data: Path) -> Iterator[tuple[Reading, RelationChoice]]:
