@@ -127,17 +127,18 @@ def test_a_peer_that_is_missing_is_named_and_the_rest_is_run(
     assert any("kept_us" in row or "kept_ms" in row or "kept_s" in row for row in rows)
 
 
-NEEDS_DATA = ("commands/compare.py", "graphs/extending.py", "linking/linking_rerankers.py")
+QUICK = (
+    "graphs/neighbours.py", "graphs/wordgraphs.py", "linking/dense_kinds.py",
+    "linking/link_scale.py", "models/probing.py",
+    "models/sparse_updates.py",
+)  # fmt: skip
+"""Scripts whose small trial takes a few seconds; `python -m benchmarks --small` tries all."""
 
 
-@pytest.mark.slow
 @pytest.mark.minilm
-@pytest.mark.parametrize("script", sorted({*asked.SMALL} - {"linking/processes.py"}))
-def test_each_script_runs_at_a_tiny_size(script: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if script not in NEEDS_DATA:
-        monkeypatch.delenv("KEPT_DATA", raising=False)
-    elif "KEPT_DATA" not in os.environ:
-        pytest.skip("KEPT_DATA names no folder of data")
+@pytest.mark.parametrize("script", QUICK)
+def test_a_quick_script_runs_at_a_tiny_size(script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KEPT_DATA", raising=False)
     done = subprocess.run(
         [sys.executable, str(BENCHMARKS / script), *shlex.split(asked.SMALL[script])],
         cwd=ROOT, capture_output=True, text=True, check=False, timeout=600,

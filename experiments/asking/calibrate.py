@@ -4,14 +4,16 @@
 The questions are those of the sets dev and tune, and of the training part of SimpleQuestions, which
 count a quarter each. A relation's weights make the right one of an entity's relations the most
 probable (a conditional logit). The confidence is fitted on the answers with the weights in use:
-those of the whole graph, right or wrong, and those without the fact or without its relation.
+those of the whole graph, right or wrong, and those without the fact or without its relation. Both
+are what the program prints when it runs with the weights that it printed.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +26,7 @@ from entity_linking import DictionaryLinker
 from experiments.asking.simple_questions import simple_graph, simple_questions
 from experiments.asking.trial import Question, atlas_questions, graphs_without, questions
 from experiments.asking.worlds import graph_of, paraphrases
-from kept.decoders.answering.answer import WEIGHTS, Answerer
+from kept.decoders.answering.answer import WEIGHTS, Answerer, Named, Reading
 from kept.decoders.answering.encoder import FastSentenceEncoder
 from kept.decoders.answering.relations import WEIGHTS as RELATION_WEIGHTS
 from kept.decoders.answering.relations import Match, RelationChoice
@@ -37,7 +39,8 @@ WEIGHT_RIGHT = 2.0
 """Of a right answer: there are two graphs without the fact for each."""
 GIVEN = ("misfit",)
 """Evidence whose weight is a rule and not fitted."""
-THRESHOLDS = (0.3, 0.4, 0.5, 0.6)
+SIMPLE = "SimpleQuestions"
+THRESHOLDS = (0.3, 0.35, 0.4, 0.5, 0.6)
 Numbers = NDArray[np.float64]
 
 
@@ -92,12 +95,21 @@ def examples(parts: Sequence[Part], data: Path) -> Iterator[Example]:
             if match is not None:
                 right = list(match.shares).index(RelationChoice(relation, False))
                 yield Example(evidence_of(match), right, part.weight)
+    for reading, choice in simple_readings(data):
+        match = reading.match
+        yield Example(evidence_of(match), list(match.shares).index(choice), OF_SIMPLE)
+
+
+def simple_readings(data: Path) -> Iterator[tuple[Reading, RelationChoice]]:
+    """How SimpleQuestions are read, the entity given, each with the right relation."""
     graph = simple_graph(data)
-    matcher = Answerer(graph, DictionaryLinker(graph), encoder).matcher
+    answerer = Answerer(graph, DictionaryLinker(graph), FastSentenceEncoder())
     for each in simple_questions(graph, data, "train", N_SIMPLE):
-        match = matcher.match(each.text, each.surface, each.entity)
-        if match is not None and each.choice in match.shares:
-            yield Example(evidence_of(match), list(match.shares).index(each.choice), OF_SIMPLE)
+        start = each.text.index(each.surface)
+        named = Named(each.entity, start, start + len(each.surface))
+        reading = answerer.reading(each.text, named)
+        if reading is not None and each.choice in reading.match.shares:
+            yield reading, each.choice
 
 
 def fitted_weights(rows: Sequence[Example]) -> Numbers:
@@ -155,11 +167,51 @@ def outcomes(part: Part) -> Iterator[Outcome]:
                 yield Outcome(evidence, best.confidence, is_right, number, part.weight)
 
 
-def print_confidence(parts: Sequence[Part]) -> None:
+def simple_outcomes(data: Path) -> Iterator[Outcome]:
+    """The same of SimpleQuestions, whose values are right where the relation is."""
+    for reading, right in simple_readings(data):
+        shares = reading.match.shares
+        rest = {choice for choice in shares if choice.relation != right.relation}
+        by_graph = [reading, *(without_fact(reading, right, left) for left in (shares, rest))]
+        for number, each in enumerate(by_graph):
+            if each is not None:
+                evidence = tuple(each.evidence[name] for name in WEIGHTS)
+                is_right = number == 0 and each.choice == right
+                yield Outcome(evidence, each.confidence, is_right, number, OF_SIMPLE)
+
+
+def without_fact(
+    reading: Reading, right: RelationChoice, rest: Collection[RelationChoice]
+) -> Reading | None:
+    """Return how a question is read where the graph lacks the fact, and has the relations `rest`.
+
+    None where the entity has no other fact.
+    """
+    match = reading.match
+    rows = [i for i, choice in enumerate(match.shares) if choice in rest]
+    of_entity = tuple(each for each in reading.of_entity if each in rest and each != right)
+    if not of_entity:
+        return None
+    shares = {choice: share for choice, share in match.shares.items() if choice in rest}
+    total = sum(shares.values())
+    less = Match(
+        {choice: share / total for choice, share in shares.items()},
+        {name: column[rows] for name, column in match.evidence.items()},
+        match.common.with_relations(rows),
+    )
+    return Reading(
+        reading.entity, max(of_entity, key=lambda each: less.shares[each]), of_entity, less
+    )
+
+
+def print_confidence(parts: Sequence[Part], data: Path) -> None:
     """Print the fitted weights of the confidence, and what thresholds do, by set."""
     by_set: dict[str, list[Outcome]] = {}
     for part in parts:
         by_set.setdefault(part.name, []).extend(outcomes(part))
+    sizes = Counter(part.name for part in parts for _ in part.questions)
+    by_set[SIMPLE] = list(simple_outcomes(data))
+    sizes[SIMPLE] = sum(row.graph == 0 for row in by_set[SIMPLE])
     rows = [row for of_set in by_set.values() for row in of_set]
     weights = [row.weight * (WEIGHT_RIGHT if row.is_right else 1.0) for row in rows]
     fitted = LogisticRegression(C=10.0, max_iter=2000).fit(
@@ -169,7 +221,7 @@ def print_confidence(parts: Sequence[Part]) -> None:
     columns = dict(zip(WEIGHTS, fitted.coef_[0].round(2).tolist(), strict=True))
     print("confidence: bias", round(float(fitted.intercept_[0]), 2), columns)
     for name, of_set in by_set.items():
-        n = sum(len(part.questions) for part in parts if part.name == name)
+        n = sizes[name]
         for least in THRESHOLDS:
             given = [row for row in of_set if row.confidence >= least]
             right = sum(row.is_right for row in given) / n
@@ -184,10 +236,10 @@ def main() -> None:
     options = parser.parse_args()
     if options.data is None:
         parser.error("SimpleQuestions are data of others: give --data, or the variable KEPT_DATA")
-    parts = list(dev_parts())
-    fitted = fitted_weights(list(examples(parts, Path(options.data))))
+    parts, data = list(dev_parts()), Path(options.data)
+    fitted = fitted_weights(list(examples(parts, data)))
     print("relations:", dict(zip(RELATION_WEIGHTS, fitted.round(1).tolist(), strict=True)))
-    print_confidence(parts)
+    print_confidence(parts, data)
 
 
 if __name__ == "__main__":

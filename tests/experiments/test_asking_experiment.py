@@ -5,11 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.asking.calibrate import GIVEN, Example, fitted_weights
+from entity_linking import DictionaryLinker
+from experiments.asking.calibrate import GIVEN, Example, fitted_weights, without_fact
 from experiments.asking.trial import evaluate_forms
 from experiments.asking.worlds import graph_of, paraphrases
-from kept.decoders.answering.answer import LEAST_CONFIDENCE
+from kept.decoders.answering.answer import LEAST_CONFIDENCE, Answerer
+from kept.decoders.answering.encoder import FastSentenceEncoder
 from kept.decoders.answering.relations import WEIGHTS
+from kg_loaders import KnowledgeGraph
 
 
 def test_the_fit_finds_the_evidence_that_separates_and_keeps_rules() -> None:
@@ -39,3 +42,27 @@ def test_no_form_of_a_question_is_answered_wrongly() -> None:
     assert counts["answered wrongly"] == 0
     assert counts["refused rightly"] == counts["to refuse"] == 15
     assert counts["right"] >= 55
+
+
+def test_a_reading_without_a_relation_is_that_of_a_graph_without_it() -> None:
+    pytest.importorskip("ctranslate2", reason="the extra ask is not installed")
+    rest = [
+        (name, relation, value)
+        for name, town in (("Ada Alvik", "Kaldvik"), ("Bo Brandt", "Osterby"))
+        for relation, value in (("instance of", "person"), ("lives in", town), ("age", "41"))
+    ]
+    born = [("Ada Alvik", "place of birth", "Osterby"), ("Bo Brandt", "place of birth", "Kaldvik")]
+    question, readings = "Where was Ada Alvik born?", []
+    for rows in (rest + born, rest):
+        graph = KnowledgeGraph.from_triples(rows)
+        answerer = Answerer(graph, DictionaryLinker(graph), FastSentenceEncoder())
+        readings.append(answerer.best_reading(question))
+    whole, less = readings
+    assert whole is not None
+    assert less is not None
+    others = {choice for choice in whole.match.shares if choice != whole.choice}
+    same = without_fact(whole, whole.choice, others)
+    assert same is not None
+    assert same.evidence == pytest.approx(less.evidence, abs=1e-3)
+    assert same.confidence == pytest.approx(less.confidence, abs=1e-3)
+    assert same.confidence < LEAST_CONFIDENCE < whole.confidence

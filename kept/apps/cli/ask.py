@@ -82,7 +82,7 @@ class AskCommandOptions:
         "Longest answer of the decoder, in word pieces.", "--new", default=24, bounds=(1, 4096)
     )
     least_confidence: float | None = option(
-        "Smallest confidence at which an answer is given, from 0 to 1 (default: 0.5). "
+        "Smallest confidence at which an answer is given, from 0 to 1 (default: 0.4). "
         "Raise it for fewer wrong answers.",
         bounds=(0, 1),
     )

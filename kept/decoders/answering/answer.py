@@ -42,11 +42,11 @@ from kept.decoders.answering.relations import Match, RelationChoice, RelationMat
 from kg_loaders import KnowledgeGraph
 from kg_loaders.entity import distinct_name, facts_of
 
-LEAST_CONFIDENCE = 0.5
-BIAS = -0.36
+LEAST_CONFIDENCE = 0.4
+BIAS = 0.47
 WEIGHTS = {
-    "share": 0.67, "lead": 5.57, "margin": 0.58, "phrases": -0.98, "names": 0.26,
-    "questions": -3.14, "common": 2.39, "form": 0.78, "kind": 0.16, "words": 0.71,
+    "share": 0.74, "lead": 7.18, "margin": 0.49, "phrases": -1.17, "names": 0.4,
+    "questions": -4.44, "common": 2.47, "form": 1.16, "kind": 0.36, "words": 0.66,
 }  # fmt: skip
 """Log-odds that an answer is right: a bias, and the weights of `Reading.evidence`. Fitted, and the
 least confidence chosen, on the dev questions (`python -m experiments.asking.calibrate`)."""
@@ -232,7 +232,7 @@ class Answerer:
             masked = _with_name(question, other, f"the {kind}" if kind else "something")
             shift = len(masked) - len(question) if other.start < one.start else 0
             moved = Named(one.entity, one.start + shift, one.end + shift)
-            reading = self._reading(masked, moved, towards=other.entity)
+            reading = self.reading(masked, moved, towards=other.entity)
             if reading is not None and self._has_direction(question, reading, one, other):
                 readings.append((reading, other))
         if not readings:
@@ -325,7 +325,7 @@ class Answerer:
 
     # ---- readings ----------------------------------------------------------
     def _best(self, question: str, named: Sequence[Named]) -> Reading | None:
-        readings = [self._reading(question, each) for each in named]
+        readings = [self.reading(question, each) for each in named]
         readable = [each for each in readings if each is not None]
         return max(
             readable,
@@ -333,10 +333,8 @@ class Answerer:
             default=None,
         )
 
-    def _reading(
-        self, question: str, named: Named, *, towards: int | None = None
-    ) -> Reading | None:
-        """The likeliest relation that an entity has; with `towards` one with that value."""
+    def reading(self, question: str, named: Named, *, towards: int | None = None) -> Reading | None:
+        """Return the likeliest relation that an entity has; with `towards` one with that value."""
         entity = named.entity
         match = self.matcher.match(question, question[named.start : named.end], entity)
         if match is None:

@@ -10,6 +10,7 @@ Axis legend: common, relation, phrase, width.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,8 +30,8 @@ SAME_NAME = 0.95
 """Similarity of two names that are the same but for their spelling."""
 LEAST_ALIKE = 0.5
 """Similarity of names below which a common relation has nothing to do with one of the graph."""
-KINSHIP = 0.6
-"""What a common relation loses for its likeness with the graph's own: it may be another word."""
+KINSHIP = 0.4
+"""What a common relation loses for its kinship with the graph's own: it may be another word."""
 DETOUR, QUESTION_DETOUR = 0.3, 0.6
 """What a match by way of a common relation's name, or of its questions, loses where its names are
 not the same as that of the graph's relation."""
@@ -76,8 +77,9 @@ class CommonMatch:
     """Common relations by `labels`, with their similarities with a question.
 
     `scores [common]` are the similarities of their phrases, `forwards` and `backwards [common]` of
-    the most similar of their questions. `is_known [common]` says which of them the graph has;
-    `alike [common relation]`, at most 1, compares their names with those of the graph's relations;
+    the most similar of their questions. `known [common relation]` says which relations of the graph
+    they are; `alike [common relation]`, at most 1, compares their names with those of the graph's
+    relations; `kin [common common]`, from 0 to 1, compares their questions with each other;
     `symmetric [common]` are those that hold in both directions.
     """
 
@@ -85,9 +87,15 @@ class CommonMatch:
     scores: Numbers
     forwards: Numbers
     backwards: Numbers
-    is_known: NDArray[np.bool_]
+    known: NDArray[np.bool_]
     alike: NDArray[np.float32]
+    kin: NDArray[np.float32]
     symmetric: NDArray[np.bool_]
+
+    def with_relations(self, relations: Sequence[int]) -> CommonMatch:
+        """Return the match for a graph that has only these of the relations."""
+        known, alike = self.known[:, relations], self.alike[:, relations]
+        return dataclasses.replace(self, known=known, alike=alike)
 
     def is_symmetric(self, relation: int) -> bool:
         """Whether number `relation` of the graph has a name of a common relation that is."""
@@ -100,7 +108,7 @@ class CommonMatch:
 
     def most_likely_missing(self) -> tuple[str, float]:
         """Return the label of the one most like the question that the graph does not have."""
-        scores = np.where(self.is_known, -np.inf, self.best)
+        scores = np.where(self.known.any(1), -np.inf, self.best)
         index = int(scores.argmax())
         return self.labels[index], float(scores[index])
 
@@ -129,10 +137,12 @@ class CommonMatch:
     def lead(self, relation: int, score: float) -> float:
         """Return what number `relation` of the graph, with its `score`, is ahead of all others.
 
-        0 where the graph has every common relation.
+        A common one whose questions are like those about the relation competes less: who asks for
+        the manager of a company means what the graph calls `ceo`. 0 where the graph has every
+        common relation.
         """
-        less = KINSHIP * np.clip(self.alike[:, relation], 0, 1)
-        most = float(np.where(self.is_known, -np.inf, self.best - less).max())
+        less = KINSHIP * (self.kin * np.clip(self.alike[:, relation], 0, 1)).max(1)
+        most = float(np.where(self.known.any(1), -np.inf, self.best - less).max())
         return score - most if np.isfinite(most) else 0.0
 
     def _through(self, scores: Numbers, detour: float) -> Numbers:
@@ -213,8 +223,21 @@ class CommonRelations:
         by_question = _maxima(self._vectors_of_questions @ question[0], self.questions)
         forwards, backwards = np.split(by_question.astype(np.float64), 2)
         scores = similarity(self.vectors, question)
-        known = same.max(1) >= SAME
-        return CommonMatch(self.labels, scores, forwards, backwards, known, alike, self._symmetric)
+        return CommonMatch(
+            self.labels, scores, forwards, backwards, same >= SAME, alike, self.kin,
+            self._symmetric,
+        )  # fmt: skip
+
+    @cached_property
+    def kin(self) -> NDArray[np.float32]:
+        """The similarity of the most similar questions of each two, 1 with itself; `[common
+        common]`."""
+        questions = self.questions[: len(self.labels)]
+        vectors = self._vectors_of_questions[: sum(map(len, questions))]
+        to_each = _maxima(vectors @ vectors.T, questions)
+        kin = np.clip(_maxima(to_each.T, questions), 0, 1)
+        np.fill_diagonal(kin, 1)
+        return kin
 
     @cached_property
     def _symmetric(self) -> NDArray[np.bool_]:

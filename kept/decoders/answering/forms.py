@@ -19,8 +19,8 @@ IMPERATIVE = re.compile(
     re.I,
 )
 RANKED = (
-    r"(?:old|young|tall|short|long|big|small|larg|high|deep|earli|lat|heavi|fast|rich|poor|clos|"
-    r"near|few|cheap|great)"
+    r"(?:old|young|tall|short|long|bigg|small|larg|high|deep|earli|lat|heavi|fast|rich|poor|"
+    r"clos|near|few|cheap|great|hott|thinn|wid|new|warm|cold|strong|slow)"
 )
 COMPARISON = re.compile(
     rf"\b(?:{RANKED}er|more|less|fewer|better|worse|earlier|later)\b.*(?:\bthan\b|,|\bor\b)|"

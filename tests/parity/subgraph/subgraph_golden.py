@@ -16,8 +16,10 @@ from kept.batches import N_SPECIAL_ROWS, NONE, PAD_ROW, KnowledgeBatch, Visibili
 from kept.layers.typed_graph import TypedGraph
 
 DOUBLE = {"atol": 1e-10, "rtol": 0.0}
-SHORT = 5e-5
-"""In float32, times 1 + |value|."""
+SHORT = 2e-4
+"""In float32, times 1 + |value|. Keys and values are sums of a product per node and one per edge,
+the released code's are one product: each rounds by 6e-8 of its largest term, and layers and
+softmaxes raise that some thousand times. In float64 both are equal to `DOUBLE`."""
 GRADIENT = 1e-9
 """Of a gradient's largest entry."""
 ROUNDING = 1e-13

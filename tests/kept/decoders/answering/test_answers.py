@@ -190,8 +190,32 @@ def test_a_common_relation_that_the_graph_has_does_not_compete() -> None:
     assert without.most_likely_missing()[0] == "age"
     assert without.lead(0, 0.1) < 0
     all_known = known.compare(question, known.vectors[: age + 1], names)
-    assert all_known.is_known[age]
+    assert all_known.known[age, age]
     assert all_known.most_likely_missing()[0] != "age"
+
+
+@pytest.mark.parametrize(
+    ("question", "is_ahead"),
+    [("Who manages it?", True), ("Who is its boss?", True), ("Who owns it?", False)],
+)
+def test_a_near_synonym_of_a_relation_of_the_graph_does_not_compete(
+    question: str, is_ahead: bool
+) -> None:
+    common = CommonRelations(FastSentenceEncoder())
+    director = common.encoder.encode([*phrases_of("director", "thing"), "director"])
+    vectors = common.encoder.encode([question, question.replace("it", "the thing")])
+    match = common.compare(vectors, director[None, :4], director[4:])
+    (score,) = match.through_questions(np.array([False]))
+    assert (match.lead(0, score) > 0) == is_ahead
+
+
+def test_a_common_relation_is_kin_to_those_with_like_questions() -> None:
+    common = CommonRelations(FastSentenceEncoder())
+    kin, number = common.kin, common.labels.index
+    assert kin[number("boss"), number("director")] > 0.9
+    assert kin[number("boss"), number("mother")] < 0.6
+    assert kin == pytest.approx(kin.T, abs=1e-5)
+    assert (np.diag(kin) == 1).all()
 
 
 def test_other_names_of_common_relations_lead_to_the_graphs_own() -> None:
