@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,13 @@ from tests.kept.tiny_task_files import relation_examples, write_task_file
 def test_rows_that_answered_other_items_are_not_paired(
     experiment: Experiment, experiment_root: Path, tmp_path: Path
 ) -> None:
-    short = {"graph": {"max_words": 8}}  # cuts the tail off the longer sentences
+    dev = experiment_root / "dev.txt"
+    rows = [json.loads(line) for line in dev.read_text(encoding="utf-8").splitlines()]
+    for row in rows[::3]:  # eight words hold head and tail of the other rows alone
+        row["token"][row["t"]["pos"][0] : row["t"]["pos"][0]] = ["old"] * 8
+        row["t"]["pos"] = [place + 8 for place in row["t"]["pos"]]
+    dev.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    short = {"graph": {"max_words": 8}}
     changed = {"methods": {"kbert": {"view": {"predicate": False}, **short}}}
     given = {"experiment": experiment.model_copy(update=changed), "root": experiment_root}
     asked = {"methods": ["none", "kbert"], "controls": [], "seeds": 1}
