@@ -30,8 +30,8 @@ def test_the_commands_run_and_say_what_the_page_says(
     (tmp_path / "notes.txt").write_text("Padre bakes in Lyon.\n")
     blocks = re.findall(r"```\n(kept .*?)```", PAGE, re.DOTALL)
     shown = re.findall(r"`(kept (?:audit|link notes|kg check|kg export)[^`]*)`", PAGE)
-    assert (len(blocks), len(shown)) == (2, 5)
-    for command in [*blocks[0].splitlines(), *blocks[1].splitlines(), *shown]:
+    assert (len(blocks), len(shown)) == (4, 5)
+    for command in [*"".join(blocks).splitlines(), *shown]:
         if "--decisions" in command:
             pairs = (tmp_path / "pairs.jsonl").read_text(encoding="utf-8")
             assert pairs in PAGE
