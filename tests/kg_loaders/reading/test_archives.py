@@ -76,7 +76,7 @@ def test_tables_of_texts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "members", "message"),
+    ("path", "members", "message"),
     [
         ("x.zip", {"a.tsv": TEXT, "b.tsv": TEXT},
          r"holds 2 files \('a.tsv', 'b.tsv'\); name one of them: .*x.zip::MEMBER"),
