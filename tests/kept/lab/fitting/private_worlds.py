@@ -186,7 +186,10 @@ def tags(n: int, seed: int) -> PrivateWorld:
 
 
 def far(n: int, seed: int) -> PrivateWorld:
-    """A person's town is that of a firm of which nobody else is: no fact of the person says it."""
+    """A person's town is that of a firm of which nobody else is: no fact of the person says it.
+
+    Vectors of the graph's entities hold it all the same, so that ERNIE can read it.
+    """
     draws = generator(seed, "private world", "far")
     names = made_up_names(2 * n, draws)
     towns = ("Oslo", "Bern", "Lyon", "Turin")
@@ -200,7 +203,7 @@ def far(n: int, seed: int) -> PrivateWorld:
             Triple(f"P{i}", "works for", f"F{i}"), Triple(f"F{i}", "located in", f"T{town}"),
         ]  # fmt: skip
         rows.append((_scene(SCENES[:3], names[i], "", draws), names[i], towns[town]))
-    return PrivateWorld(graph_from_records(records), ("text", "mention", "label"), rows, False)
+    return PrivateWorld(graph_from_records(records), ("text", "mention", "label"), rows, True)
 
 
 WORLDS: dict[str, Callable[[int, int], PrivateWorld]] = {
