@@ -22,9 +22,13 @@ def fit(options: FitOptions) -> Result:
 
     Example: kept fit people.csv --kg kg/ -o runs/people
     """
+    from kept.tasks.datasets.tables import QUESTION, read_labelled
+
+    # read before torch is loaded, so that a slip in the table is answered at once
+    is_of_questions = read_labelled(options.data, options.columns).kind == QUESTION
     from kept.apps.cli.training import fit_run
 
-    return fit_run.run(options)
+    return fit_run.run(options, is_of_questions=is_of_questions)
 
 
 fit_command = Declared("kept.lab.fitting.options:FitOptions", fit, arguments=("data",))

@@ -11,7 +11,6 @@ from kept.lab.fitting.options import FitOptions
 from kept.lab.questions import fitting as questions
 from kept.methods import BASELINE
 from kept.results import Result
-from kept.tasks.datasets.tables import QUESTION, read_labelled
 
 GOES_ON = (
     'kept predict RUN "A text." --kg KG --explain',
@@ -31,14 +30,13 @@ SCORES = {
 """Scores in the order and the words in which they are printed."""
 
 
-def run(options: FitOptions) -> Result:
+def run(options: FitOptions, *, is_of_questions: bool) -> Result:
     """Fit, and print the scores on test and the verdict; return what `fit.json` holds."""
     start = time.monotonic()
 
     def announce(line: str) -> None:
         echo(f"{time.monotonic() - start:4.0f} s  {line}", err=True)
 
-    is_of_questions = read_labelled(options.data, options.columns).kind == QUESTION
     result = (questions.fit if is_of_questions else texts.fit)(options, announce)
     write_environment(options.output, options)
     write_guide(options.output, options.kg, QUESTIONS_GO_ON if is_of_questions else GOES_ON)

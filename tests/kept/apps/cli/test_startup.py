@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from entity_linking.names.rules.case import CASES
 from kept.apps.cli import _called, app
 from kept.apps.cli.first_screen import EXAMPLES, PANELS, WIDEST, first_screen, panels
 from kept.apps.cli.link.inputs import FORMATS as LINK_FORMATS
+from kept.apps.cli.training.fit import fit_command
+from kept.errors import ConfigError
 from kept.linking.linkers import METHODS as LINK_METHODS
 from kept.methods import METHODS
 from kept.objectives.model import OBJECTIVES
@@ -153,3 +156,13 @@ def test_examples_of_the_first_screen_are_command_lines() -> None:
 def test_every_command_has_its_panel() -> None:
     assert list(panels(app)) == list(PANELS)
     assert all(panels(app).values())
+
+
+def test_a_slip_in_a_table_is_answered_before_what_trains_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "kept.apps.cli.training.fit_run", None)
+    (tmp_path / "kg").mkdir()
+    (tmp_path / "bad.csv").write_text("sentence,class_name\nhello,1\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="has no column for label"):
+        fit_command(data=tmp_path / "bad.csv", kg=tmp_path / "kg")
