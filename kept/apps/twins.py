@@ -100,7 +100,7 @@ def _call_form(name: str, signature: inspect.Signature) -> str:
 
 
 def _plain_type(annotation: Any) -> Any:
-    """The type of a parameter without what typer is told, as `help` prints it."""
+    """The type of a parameter without the settings for typer, as `help` prints it."""
     return (
         getattr(annotation, "__origin__", annotation)
         if hasattr(annotation, "__metadata__")

@@ -63,8 +63,7 @@ ADDED = ("coherence", "dense", "cross")
 EXPENSIVE = ("dense", "cross")
 """Those that a host reads: a re-ranker asks them about mentions that the others leave open."""
 NAMED = Gates(named_only=True, whole_names=True, name_runs=True)
-"""The gates of names beside a tagger, which has found what is written otherwise, and of
-`capitals`."""
+"""Which names count with a tagger, which also proposes other spellings, and with `capitals`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
