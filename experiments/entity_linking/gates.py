@@ -12,6 +12,6 @@ from experiments.entity_linking.spans import gate_table
 from experiments.entity_linking.stages import LinkingStages
 
 if __name__ == "__main__":
-    given = study_parser(__doc__).parse_args()
-    stages = LinkingStages(data_root(), LinkingStudy.read(given.config), given.out, print)
+    arguments = study_parser(__doc__).parse_args()
+    stages = LinkingStages(data_root(), LinkingStudy.read(arguments.config), arguments.out, print)
     print(gate_table(stages.gate_scores()).compact())

@@ -59,8 +59,8 @@ def shuffled_tails(triples: Sequence[Triple], seed: int) -> list[Triple]:
     for relation in sorted({r for _, r, _ in triples}):
         places = [i for i, (_, r, _) in enumerate(triples) if r == relation]
         order = generator(seed, "tails", relation).permutation(places).tolist()
-        for place, other in zip(places, order, strict=True):
-            mixed[place] = (triples[place][0], relation, triples[other][2])
+        for row, other in zip(places, order, strict=True):
+            mixed[row] = (triples[row][0], relation, triples[other][2])
     return mixed
 
 

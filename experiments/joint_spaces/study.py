@@ -27,7 +27,7 @@ from kept.options import merged
 from kept.randomness import generator
 from kept.training.config import RunConfig
 
-STRANGERS = "strangers"
+SHUFFLED = "strangers"
 
 
 class VectorStudy(RunConfig):
@@ -83,7 +83,7 @@ def spaces(
         stage = base.pretraining.model_copy(update={"n_texts": study.n_texts})
         more = ExperimentData(base.model_copy(update={"pretraining": stage}), root, folder)
         write_jsonl(more.texts, text)
-    files = {name: folder / name / VECTORS for name in (*study.spaces, STRANGERS)}
+    files = {name: folder / name / VECTORS for name in (*study.spaces, SHUFFLED)}
     for name, settings in study.spaces.items():
         if not files[name].exists():
             config = JointConfig(kg=data.graph_folder, text=(text,), **settings)
@@ -91,9 +91,9 @@ def spaces(
             space.write(folder / name, losses)
             announce(f"{name}: {space.corpus}, loss {losses[0]:.3f} to {losses[-1]:.3f}")
             if name == study.strangers_of:
-                (folder / STRANGERS).mkdir(exist_ok=True)
-                vectors = strangers(space.vectors()[0], len(space.corpus.words), config.seed)
-                write_vectors(files[STRANGERS], space.corpus, space.graph, vectors, force=True)
+                (folder / SHUFFLED).mkdir(exist_ok=True)
+                vectors = shuffled(space.vectors()[0], len(space.corpus.words), config.seed)
+                write_vectors(files[SHUFFLED], space.corpus, space.graph, vectors, force=True)
     return files
 
 
@@ -109,7 +109,7 @@ def trained(config: JointConfig, folder: Path) -> tuple[Assembled, list[float]]:
     return assembled, result.losses
 
 
-def strangers(vectors: Tensor, n_words: int, seed: int) -> Tensor:
+def shuffled(vectors: Tensor, n_words: int, seed: int) -> Tensor:
     """The same vectors, each entity's given to another: nothing of an entity is in its own."""
     n = len(vectors) - n_words
     turn = np.roll(order := generator(seed, "strangers").permutation(n), 1)

@@ -182,13 +182,13 @@ class Pool:
     def relations_of(self, head: int) -> list[str]:
         """The relations that can be asked for: no value says its answer by the head's name."""
         name = self.graph.label(head).casefold()
-        found = []
+        names = []
         for relation in np.unique(self.graph.outgoing(head)[:, 1]).tolist():
             values = [v.casefold() for v in values_of(self.graph, head, relation)]
             is_open = not any(value in name or name in value for value in values)
             if is_open and self.graph.relations.name(relation) in self.settings.relations:
-                found.append(self.graph.relations.name(relation))
-        return found
+                names.append(self.graph.relations.name(relation))
+        return names
 
     def draw(self, seed: int | None) -> tuple[Question, ...]:
         """The questions of a seed, none of whose heads another seed has; None: the dev part."""

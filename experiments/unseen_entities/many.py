@@ -33,11 +33,11 @@ def settings_of(folder: Path, graph: str, scale: float) -> Any:
     from experiments.unseen_entities.texts import TextSettings
 
     table = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))["training"][graph]
-    own = {name: dict(value) for name, value in table.items() if isinstance(value, dict)}
-    for value in own.values():
+    rows = {name: dict(value) for name, value in table.items() if isinstance(value, dict)}
+    for value in rows.values():
         value["steps"] = max(2, round(value["steps"] * scale))
-    ultra, nbfnet = (PathSettings(**own[name]) for name in ("ultra", "nbfnet"))
-    return CellSettings(TextSettings(**own["text"]), ultra, nbfnet, scored=table["scored"])
+    ultra, nbfnet = (PathSettings(**rows[name]) for name in ("ultra", "nbfnet"))
+    return CellSettings(TextSettings(**rows["text"]), ultra, nbfnet, scored=table["scored"])
 
 
 def _work(
@@ -46,13 +46,13 @@ def _work(
     import torch
 
     from experiments.unseen_entities.cells import run_cell
-    from experiments.unseen_entities.worlds import World
+    from experiments.unseen_entities.worlds import SplitGraph
 
     torch.set_num_threads(1)
     torch.backends.cuda.matmul.allow_tf32 = True
     if device == "cuda":
         torch.zeros(1, device=device)
-    worlds: dict[tuple[str, int], World] = {}
+    worlds: dict[tuple[str, int], SplitGraph] = {}
     while (cell := queue.get()) is not None:
         name, split, seed = cell
         started, path = time.time(), parts / f"{name}-{split}-{seed}"
@@ -60,7 +60,7 @@ def _work(
             if time.time() > deadline:
                 break
             if (name, split) not in worlds:
-                worlds[name, split] = World.read(folder, name, split)
+                worlds[name, split] = SplitGraph.read(folder, name, split)
             settings = settings_of(folder, name, scale)
             outcome = run_cell(worlds[name, split], folder, settings, seed, device)
             notes = outcome.notes | {"device": device, "wall": round(time.time() - started, 1)}
@@ -131,13 +131,13 @@ def check_kernels(device: str = "cuda") -> None:
     rows = np.unique(draws.integers(0, [3000, 20, 3000], (40_000, 3)), axis=0)
     edges = Edges.of(rows, n_entities=3000, n_relations=20)
     results = []
-    for place in ("cpu", device):
-        own = DeviceEdges.of(edges, place)
-        keep = own.without(torch.from_numpy(rows[:64]).to(place))
+    for device_name in ("cpu", device):
+        on_device = DeviceEdges.of(edges, device_name)
+        keep = on_device.without(torch.from_numpy(rows[:64]).to(device_name))
         torch.manual_seed(0)
-        inputs = [torch.randn(20, n, 32).to(place).requires_grad_() for n in (3000, 40, 3000)]
-        weight = torch.randn(20, 3000, 32).to(place)
-        out = own.sums(keep)(*inputs)
+        inputs = [torch.randn(20, n, 32).to(device_name).requires_grad_() for n in (3000, 40, 3000)]
+        weight = torch.randn(20, 3000, 32).to(device_name)
+        out = on_device.sums(keep)(*inputs)
         gradients = torch.autograd.grad((out * weight).sum(), inputs)
         results.append([value.detach().cpu() for value in (out, *gradients)])
     for one, other in zip(*results, strict=True):

@@ -80,7 +80,7 @@ class SplitResults:
     @property
     def first(self) -> SplitResults:
         """The results of the first seed alone."""
-        ranks = {row: own[:1] for row, own in self.ranks.items()}
+        ranks = {row: ranks[:1] for row, ranks in self.ranks.items()}
         return SplitResults(self.questions, ranks, self.seeds[:1])
 
     def reciprocal(self, row: str) -> Values:
@@ -90,7 +90,12 @@ class SplitResults:
     def counts(self, row: str, mask: Mask) -> Values:
         """Return the counts of a row `[seed cluster count]`."""
         clusters = self.questions["unseen"][mask].tolist()
-        return np.stack([accuracy_counts(own[mask], clusters) for own in self.reciprocal(row)])
+        return np.stack(
+            [
+                accuracy_counts(reciprocal_ranks[mask], clusters)
+                for reciprocal_ranks in self.reciprocal(row)
+            ]
+        )
 
     def hits(self, row: str, k: int) -> float:
         """Return the share of answers among the first `k`."""
@@ -135,9 +140,10 @@ class Results:
             with np.load(folder / f"{QUESTIONS}{graph}-{split}.npz") as stored:
                 questions = {name: stored[name] for name in stored.files}
             alone = {name: questions.pop(name)[None] for name in ("degree", "PageRank")}
-            own = [seeds[seed] for seed in sorted(seeds)]
+            of_seed = [seeds[seed] for seed in sorted(seeds)]
             ranks = {
-                row: np.stack([arrays[row] for arrays in own if row in arrays]) for row in own[0]
+                row: np.stack([arrays[row] for arrays in of_seed if row in arrays])
+                for row in of_seed[0]
             }
             results = SplitResults(questions, alone | ranks, tuple(sorted(seeds)))
             splits.setdefault(graph, []).append(results)
@@ -212,13 +218,13 @@ def page(results: Results) -> str:
 def _about(results: Results) -> str:
     sizes = []
     for graph in results.graphs:
-        own = results.splits[graph]
-        n = sum(len(split.questions["unseen"]) for split in own)
-        entities = sum(len(np.unique(split.questions["unseen"])) for split in own)
-        seeds = sorted({len(split.seeds) for split in own})
+        splits = results.splits[graph]
+        n = sum(len(split.questions["unseen"]) for split in splits)
+        entities = sum(len(np.unique(split.questions["unseen"])) for split in splits)
+        seeds = sorted({len(split.seeds) for split in splits})
         several = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else f"{seeds[0]}"
         sizes.append(
-            f"{TITLES[graph]}: {len(own)} splits with {several} seeds, {n} questions about "
+            f"{TITLES[graph]}: {len(splits)} splits with {several} seeds, {n} questions about "
             f"{entities} unseen entities"
         )
     return (
@@ -232,14 +238,14 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return Table(head, rows).compact()
 
 
-def _shown(results: Results, graph: str, row: str) -> str:
+def _score(results: Results, graph: str, row: str) -> str:
     has_row = all(row in split.ranks for split in results.splits[graph])
     return with_interval(results.score(graph, row, everything)) if has_row else "—"
 
 
 def _scores(results: Results, rows: Sequence[str]) -> str:
     cells = [
-        [row, *(_shown(results, graph, row) for graph in results.graphs), SAYS.get(row, "")]
+        [row, *(_score(results, graph, row) for graph in results.graphs), SAYS.get(row, "")]
         for row in rows
     ]
     return _table(("row", *(TITLES[graph] for graph in results.graphs), "what it reads"), cells)
@@ -252,7 +258,7 @@ def _with_hits(results: Results) -> str:
         cells = [row]
         for graph in results.graphs:
             hits = (np.mean([s.hits(row, k) for s in results.splits[graph]]) for k in (1, 10))
-            cells += [_shown(results, graph, row), *(f"{share:.3f}" for share in hits)]
+            cells += [_score(results, graph, row), *(f"{share:.3f}" for share in hits)]
         rows.append([*cells, SAYS.get(row, "")])
     head = [
         f"{TITLES[graph]} {metric}".strip()
@@ -273,7 +279,7 @@ def _headline(results: Results) -> str:
         best = better_part(results, graph)
         gain, over_paths = (results.gain(graph, MIX, row, everything) for row in (best, PATHS))
         rows.append([
-            TITLES[graph], best, _shown(results, graph, best), _shown(results, graph, MIX),
+            TITLES[graph], best, _score(results, graph, best), _score(results, graph, MIX),
             with_interval(gain, "+"), f"{gain.p:.4f}", f"{gain.visible():.3f}",
             with_interval(over_paths, "+"), f"{over_paths.p:.4f}",
         ])  # fmt: skip
@@ -293,14 +299,14 @@ def _by_most_facts(results: Results) -> str:
     rows = []
     for graph in results.graphs:
         first = replace(results, splits={graph: [s.first for s in results.splits[graph]]})
-        rows.append([TITLES[graph], "none", _shown(first, graph, TEXT),
-                     _shown(first, graph, "paths, facts withheld"),
-                     _shown(first, graph, "text + paths, facts withheld")])  # fmt: skip
+        rows.append([TITLES[graph], "none", _score(first, graph, TEXT),
+                     _score(first, graph, "paths, facts withheld"),
+                     _score(first, graph, "text + paths, facts withheld")])  # fmt: skip
         for n in FEW:
             names = (TEXT, f"paths, at most {n}", f"text + paths, at most {n}")
-            rows.append([TITLES[graph], str(n), *(_shown(first, graph, name) for name in names)])
+            rows.append([TITLES[graph], str(n), *(_score(first, graph, name) for name in names)])
         rows.append([TITLES[graph], "all",
-                     *(_shown(first, graph, name) for name in (TEXT, PATHS, MIX))])  # fmt: skip
+                     *(_score(first, graph, name) for name in (TEXT, PATHS, MIX))])  # fmt: skip
     says = (
         "Facts of each unseen entity beyond that number are withheld. Of the first seed; the "
         "weights are those of all facts, but for *none*."
@@ -323,11 +329,11 @@ def _slice_row(
     results: Results, graph: str, name: str, mask: Callable[[SplitResults], Mask]
 ) -> list[str] | None:
     """Return name, number of questions, the three scores, and two differences."""
-    own = results.splits[graph]
-    if any(len(np.unique(s.questions["unseen"][mask(s)])) < 2 for s in own):
+    listed = results.splits[graph]
+    if any(len(np.unique(s.questions["unseen"][mask(s)])) < 2 for s in listed):
         return None
-    n = sum(int(mask(split).sum()) for split in own)
-    if n < LEAST * len(own):
+    n = sum(int(mask(split).sum()) for split in listed)
+    if n < LEAST * len(listed):
         return None
     scores = [f"{results.score(graph, row, mask).estimate:.3f}" for row in (TEXT, PATHS, MIX)]
     gains = [with_interval(results.gain(graph, *pair, mask), "+")
@@ -396,10 +402,12 @@ def _by_relation(results: Results) -> list[str]:
             if row is not None:
                 rows.append(row)
         rows.sort(key=lambda row: float(row[3]) - float(row[2]), reverse=True)
-        shown = rows if len(rows) <= 2 * N_RELATIONS else rows[:N_RELATIONS] + rows[-N_RELATIONS:]
+        weights_of = (
+            rows if len(rows) <= 2 * N_RELATIONS else rows[:N_RELATIONS] + rows[-N_RELATIONS:]
+        )
         head = f"**{TITLES[graph]}** ({len(rows)} relations with questions enough"
-        head += "; those with the largest differences)" if len(shown) < len(rows) else ")"
-        parts += [head, _table(("relation", *SLICE_HEAD), shown)]
+        head += "; those with the largest differences)" if len(weights_of) < len(rows) else ")"
+        parts += [head, _table(("relation", *SLICE_HEAD), weights_of)]
     return parts
 
 
@@ -417,10 +425,10 @@ def _by_split(results: Results) -> str:
 def _weights(results: Results) -> str:
     rows = []
     for graph in results.graphs:
-        own = [note["weights"] for name, note in results.notes.items()
+        of_graph = [note["weights"] for name, note in results.notes.items()
                if name.startswith(f"{graph}-")]  # fmt: skip
         for kind in (MIX, "text (another) + paths"):
-            mean = np.mean([weights[kind] for weights in own], axis=0)  # type: ignore[index]
+            mean = np.mean([weights[kind] for weights in of_graph], axis=0)  # type: ignore[index]
             cells = [f"{value:.2f}" for side in mean for value in side]
             rows.append([TITLES[graph], kind, *cells])
     head = [f"{side}: {part}" for side in ("head", "tail") for part in (TEXT, "ULTRA", "NBFNet")]

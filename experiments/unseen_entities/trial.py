@@ -27,8 +27,8 @@ from experiments.unseen_entities.many import SETTINGS, settings_of
 from experiments.unseen_entities.tables import QUESTIONS, Results, page
 from experiments.unseen_entities.worlds import (
     TEST,
+    SplitGraph,
     SplitSettings,
-    World,
     read_benchmark,
     write_pack,
 )
@@ -66,10 +66,10 @@ class UnseenTrial(CellTrial):
     device: str = "cpu"
 
     @cached_property
-    def worlds(self) -> dict[str, World]:
+    def worlds(self) -> dict[str, SplitGraph]:
         """The world of each row."""
         return {
-            f"{graph}-{split}": World.read(self.pack, graph, split)
+            f"{graph}-{split}": SplitGraph.read(self.pack, graph, split)
             for graph in self.config.graphs
             for split in self.config.splits
         }
@@ -145,12 +145,12 @@ class UnseenTrial(CellTrial):
         with np.load(out / "cells.npz") as stored:
             for name in sorted({name.partition("|")[0] for name in stored.files}):
                 row, _, seed = name.rpartition("-")
-                own = [each for each in stored.files if each.startswith(f"{name}|")]
-                ranks = {each.partition("|")[2]: stored[each] for each in own}
+                names = [each for each in stored.files if each.startswith(f"{name}|")]
+                ranks = {each.partition("|")[2]: stored[each] for each in names}
                 self.write(row, int(seed), {"ranks": ranks, "notes": notes[name]})
 
 
-def questions_of(world: World) -> dict[str, np.ndarray]:
+def questions_of(world: SplitGraph) -> dict[str, np.ndarray]:
     """Return the test's questions, first those for heads, and what is known of their entities.
 
     `unseen`: the held-out entity that a question is about (not the answer, where both

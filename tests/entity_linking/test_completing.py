@@ -22,13 +22,13 @@ SENTENCE = "Paris lies on the Seine, and Rome does not."
 
 
 def _links(*links: tuple[int, int, str | None], text: str = SENTENCE) -> list[tuple[str, str]]:
-    given = LinkedText(text, tuple(gold_link(*link) for link in links))
-    (done,) = with_links([given], DictionaryLinker(GRAPH))
+    linked = LinkedText(text, tuple(gold_link(*link) for link in links))
+    (done,) = with_links([linked], DictionaryLinker(GRAPH))
     return [(text[k.start : k.end], k.entity or "-") for k in done.links]
 
 
 @pytest.mark.parametrize(
-    "own",
+    "placed",
     [
         (),
         ((0, 5, None),),
@@ -38,8 +38,10 @@ def _links(*links: tuple[int, int, str | None], text: str = SENTENCE) -> list[tu
         ((14, 23, None),),
     ],
 )
-def test_a_text_without_any_entity_gets_all_links(own: tuple[tuple[int, int, None], ...]) -> None:
-    assert _links(*own) == [("Paris", PARIS), ("Seine", SEINE), ("Rome", ROME)]
+def test_a_text_without_any_entity_gets_all_links(
+    placed: tuple[tuple[int, int, None], ...],
+) -> None:
+    assert _links(*placed) == [("Paris", PARIS), ("Seine", SEINE), ("Rome", ROME)]
 
 
 def test_mentions_that_no_link_touches_stay() -> None:

@@ -40,7 +40,7 @@ def test_parts_make_a_linker() -> None:
     assert again == [replace(linked, id="7")]
 
 
-def test_nil_stands_beside_the_candidates() -> None:
+def test_nil_competes_with_the_candidates() -> None:
     scores = np.array([1.0, 3.0])
     with_nil = Decision(temperature=2.0, nil_score=3.0, nil_below=0.5)
     expected = math.exp(1.5) / (math.exp(0.5) + 2 * math.exp(1.5))
@@ -60,8 +60,8 @@ def test_what_is_neither_linked_nor_surely_nil_is_not_said() -> None:
     surer = replace(decision, nil_score=2.0)
     (linked,) = Pipeline(DictionaryLinker(graph), _Fixed(), _Fixed(), surer).link(["Paris, Paris"])
     assert [k.entity for k in linked.links] == [None, "Q830149"]
-    given = LinkedText("Paris", (Link(Mention(0, 5), (), None, 1.0),))
-    assert len(pipeline.disambiguate([given])[0].links) == 1, "given mentions stay"
+    text = LinkedText("Paris", (Link(Mention(0, 5), (), None, 1.0),))
+    assert len(pipeline.disambiguate([text])[0].links) == 1, "given mentions stay"
 
 
 def test_a_curve_calibrates() -> None:

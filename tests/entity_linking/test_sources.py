@@ -14,14 +14,14 @@ class _Known:
     """Candidates by surface; remembers what it was asked."""
 
     def __init__(self, **known: Sequence[Candidate]) -> None:
-        self.known, self.asked = known, list[list[str]]()
+        self.known, self.queries = known, list[list[str]]()
 
     def candidates(self, texts: Sequence[LinkedText]) -> list[list[Candidates]]:
         surfaces = [
             [text.text[link.mention.start : link.mention.end] for link in text.links]
             for text in texts
         ]
-        self.asked.extend(surfaces)
+        self.queries.extend(surfaces)
         return [[tuple(self.known.get(surface, ())) for surface in row] for row in surfaces]
 
 
@@ -45,9 +45,9 @@ def test_a_later_source_answers_for_what_is_left_alone() -> None:
     texts = [_text("a b"), _text("a"), _text(""), _text("b b", pair_start=2)]
     source = FirstFound([first, second, third])
     assert source.candidates(texts) == [[(A,), (B,)], [(A,)], [], [(B,), (B,)]]
-    assert first.asked == [["a", "b"], ["a"], ["b", "b"]]
-    assert second.asked == [["b"], ["b", "b"]]
-    assert third.asked == []
+    assert first.queries == [["a", "b"], ["a"], ["b", "b"]]
+    assert second.queries == [["b"], ["b", "b"]]
+    assert third.queries == []
 
 
 def test_what_nobody_knows_stays_empty() -> None:
@@ -71,9 +71,9 @@ def test_a_union_asks_for_texts_with_links_only() -> None:
     first, second = _Known(a=[A]), _Known(b=[B])
     union = Union([first, second])
     assert union.candidates([_text(""), _text("a b"), _text("c")]) == [[], [(A,), (B,)], [()]]
-    assert first.asked == second.asked == [["a", "b"], ["c"]]
+    assert first.queries == second.queries == [["a", "b"], ["c"]]
     assert union.candidates([_text("")]) == [[]]
-    assert len(first.asked) == 2
+    assert len(first.queries) == 2
 
 
 @pytest.mark.parametrize("join", [FirstFound, Union])

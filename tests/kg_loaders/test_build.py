@@ -156,9 +156,9 @@ def test_quarantine_is_a_new_file(tmp_path: Path) -> None:
     (tmp_path / "bad").write_text("mine")
     with pytest.raises(ExistsError, match="choose another name"):
         load([tmp_path / "a.tsv"], policy="quarantine", quarantine=tmp_path / "bad")
-    given = tmp_path / "a.tsv"
+    source = tmp_path / "a.tsv"
     with pytest.raises(ExistsError, match="is the input"):
-        load([given], policy="quarantine", quarantine=given, force=True)
+        load([source], policy="quarantine", quarantine=source, force=True)
     assert (tmp_path / "bad").read_text() == "mine"
     assert (tmp_path / "a.tsv").read_bytes() == GOOD
     with pytest.raises(DamageError, match="needs a quarantine file"):

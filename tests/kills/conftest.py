@@ -23,9 +23,9 @@ def killing(tmp_path_factory: pytest.TempPathFactory, small_graph: KnowledgeGrap
     assert linked.code == 0, linked.output
     shutil.copy(out / "links.jsonl", world / "links.jsonl")
     (out / "links.jsonl").unlink()
-    begun = next(
+    first = next(
         n for n, event in enumerate(linked.events) if event.startswith("open links.jsonl.part")
     )
-    assert run_child(Invocation(LINK, places), out, Death(begun + 1)).code is None
+    assert run_child(Invocation(LINK, places), out, Death(first + 1)).code is None
     shutil.copy(out / "links.jsonl.part.json", world / "part.json")
     return world

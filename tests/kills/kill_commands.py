@@ -53,10 +53,12 @@ class Invocation:
 
         loop.draw_curves = _undrawn
         places = "|".join(self.places)
-        told = [re.sub(places, lambda m: str(self.places[m[0]]), each) for each in self.arguments]
+        arguments = [
+            re.sub(places, lambda m: str(self.places[m[0]]), each) for each in self.arguments
+        ]
         resource.setrlimit(resource.RLIMIT_FSIZE, (self.n_bytes, resource.RLIM_INFINITY))
         try:
-            sys.argv[1:] = told  # as a user gives it: `main` makes the options of one command
+            sys.argv[1:] = arguments  # as a user gives it: `main` makes the options of one command
             main()
         except SystemExit as ended:
             return int(ended.code or 0)
@@ -146,8 +148,8 @@ class Trials:
     ) -> str:
         target = self.command.target
 
-        def seen(found: dict[str, str]) -> dict[str, str]:
-            return {k: v for k, v in found.items() if k == target or k.startswith(f"{target}/")}
+        def seen(files: dict[str, str]) -> dict[str, str]:
+            return {k: v for k, v in files.items() if k == target or k.startswith(f"{target}/")}
 
         if not target:
             return "whole" if between == whole else "unfinished"
@@ -183,8 +185,8 @@ def make_world(folder: Path, graph: Any) -> None:
     lines = [f"Paris and Germany, number {number}." for number in range(20)]
     (folder / "notes.txt").write_text("\n".join(lines))
     for name, opening in (("train", "the"), ("dev", "old")):
-        told = [json.dumps(row) for row in rows(graph, opening)]
-        (folder / f"{name}.txt").write_text("\n".join(told))
+        json_lines = [json.dumps(row) for row in rows(graph, opening)]
+        (folder / f"{name}.txt").write_text("\n".join(json_lines))
     stage = {key: training[key] for key in ("steps", "batch_size", "checkpoint_seconds")}
     stage |= {"learning_rate": 0.01, "checkpoint_steps": 1}
     task = {

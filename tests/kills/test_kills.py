@@ -46,8 +46,8 @@ def test_a_kill_anywhere(name: str, trials_of: Callable[[str], Trials]) -> None:
     assert not any(Path(left).name.startswith(".") for left in whole), sorted(whole)
     stride = STRIDE or max(1, len(ended.events) // N_SAMPLED)
     chosen = deaths(ended.events, stride)
-    found = Counter(trials.trial(death, before, whole) for death in chosen)
-    states = ", ".join(f"{n} {state}" for state, n in sorted(found.items()))
+    outcomes = Counter(trials.trial(death, before, whole) for death in chosen)
+    states = ", ".join(f"{n} {state}" for state, n in sorted(outcomes.items()))
     print(  # noqa: T201  # the table of `make kill`
         f"\n| {name} | {len(ended.events)} | {len(chosen)} | {states} | all equal, no litter |"
     )

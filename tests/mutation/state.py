@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.mutation.mutants import shown
+from tests.mutation.mutants import source_of
 
 
 class State:
@@ -95,7 +95,7 @@ def test_sha(path: Path, test: str) -> str:
     """The hash of a test with all that its file holds but other tests."""
     name = test.split("::")[1].split("[")[0]
     parts = [
-        shown(node)
+        source_of(node)
         for node in ast.parse(path.read_text(encoding="utf-8")).body
         if not getattr(node, "name", "").startswith("test_") or getattr(node, "name", "") == name
     ]

@@ -59,16 +59,16 @@ def nearest(module: str, root: Path) -> tuple[str, ...]:
     direct = importers[name_of(module)]
     through = {path for each in direct for path in importers[name_of(each)]}
     rarity = _rarity(root)
-    own = _weights((root / module).read_text(encoding="utf-8"), rarity)
+    weights = _weights((root / module).read_text(encoding="utf-8"), rarity)
 
     def order(path: str) -> tuple[bool, float, str]:
-        place = Path(path)
-        is_namesake = stem in place.stem and (
-            path in direct or place.parent == Path("tests") / folder
+        file = Path(path)
+        is_namesake = stem in file.stem and (
+            path in direct or file.parent == Path("tests") / folder
         )
-        shared = sum(a == b for a, b in zip(place.parts[1:-1], folder.parts, strict=False))
+        shared = sum(a == b for a, b in zip(file.parts[1:-1], folder.parts, strict=False))
         other = _weights_of_tests(root)[path]
-        common = sum(weight * other.get(word, 0.0) for word, weight in own.items())
+        common = sum(weight * other.get(word, 0.0) for word, weight in weights.items())
         imports = 2.0 if path in direct else 1.5 if path in through else 1.0
         return not is_namesake, -common * (1 + shared / 2) * imports, path
 
@@ -148,7 +148,7 @@ def _facts_of(source: str) -> tuple[bool, set[str]]:
 def _listed(folder: str, modules: str, tests: str, *files: str) -> tuple[set[str], list[str]]:
     places = [(Path("tests", tests) / name) for name in files]
     paths = {f"{folder}/{module}.py" for module in modules.split()}
-    return paths, [str(place.with_name(f"test_{place.name}.py")) for place in places]
+    return paths, [str(path.with_name(f"test_{path.name}.py")) for path in places]
 
 
 LISTED = (

@@ -86,16 +86,16 @@ FREEZES = "import gc\n\n\ndef pytest_collection_finish():\n    gc.freeze()\n"
 
 def _run(root: Path, program: str = RUN) -> tuple[dict[str, str], str]:
     """What was tried, with its result, and the table."""
-    said = root / "said.txt"
+    report = root / "said.txt"
     environment = with_tests(PYTHONPATH=os.pathsep.join([str(IMPORTABLE), str(root)]))
-    ran = subprocess.run(
-        [sys.executable, "-c", program, str(said)],
+    run = subprocess.run(
+        [sys.executable, "-c", program, str(report)],
         cwd=root, env=environment, capture_output=True, text=True,
     )  # fmt: skip
-    assert ran.returncode == 0, ran.stderr
-    lines = said.read_text(encoding="utf-8").splitlines()
+    assert run.returncode == 0, run.stderr
+    lines = report.read_text(encoding="utf-8").splitlines()
     results = {line[10:].removeprefix("toy.py::"): line.split()[0] for line in lines}
-    return results, ran.stdout
+    return results, run.stdout
 
 
 def test_faults_are_caught_or_survive_and_nothing_is_tried_twice(tmp_path: Path) -> None:
@@ -204,8 +204,8 @@ def test_a_test_that_fails_in_another_order_catches_nothing(tmp_path: Path) -> N
     results, _ = _run(tmp_path)
     of_larger = {result for name, result in results.items() if name.startswith("larger")}
     assert of_larger == {"survived"}
-    said = (tmp_path / "said.txt").read_text(encoding="utf-8")
-    assert "fails without a mutant, so it can catch none: test_toy.py::test_quicker" in said
+    report = (tmp_path / "said.txt").read_text(encoding="utf-8")
+    assert "fails without a mutant, so it can catch none: test_toy.py::test_quicker" in report
 
 
 def test_a_file_that_cannot_be_collected_is_named(tmp_path: Path) -> None:
@@ -213,8 +213,8 @@ def test_a_file_that_cannot_be_collected_is_named(tmp_path: Path) -> None:
     (tmp_path / "test_toy.py").write_text("import gone\n", encoding="utf-8")
     with pytest.raises(AssertionError, match="AssertionError: 1"):
         _run(tmp_path)
-    said = (tmp_path / "said.txt").read_text(encoding="utf-8")
-    assert "cannot be collected: test_toy.py" in said
+    report = (tmp_path / "said.txt").read_text(encoding="utf-8")
+    assert "cannot be collected: test_toy.py" in report
 
 
 def test_a_change_that_drops_a_variable_of_the_scope_around_is_made(tmp_path: Path) -> None:

@@ -131,9 +131,9 @@ class Trial:
 
     def __init__(
         self, root: Path, plan: Sequence[Attempt], state: State, until: float,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
     ) -> None:  # fmt: skip
-        self.root, self.plan, self.state, self.until, self.tell = root, plan, state, until, tell
+        self.root, self.plan, self.state, self.until, self.report = root, plan, state, until, report
         self.modules = [*dict.fromkeys(attempt.module for attempt in plan)]
         # read once: what changes while it is tried changes no finding
         self.sources = {m: (root / m).read_text(encoding="utf-8") for m in self.modules}
@@ -157,7 +157,7 @@ class Trial:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Say which files have no tests here because they cannot be collected."""
         if report.failed:
-            self.tell(f"cannot be collected: {report.nodeid}")
+            self.report(f"cannot be collected: {report.nodeid}")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note a failure, and what preparing a test took and reached."""
@@ -204,7 +204,7 @@ class Trial:
             {"name": mutant.name, "result": result, "by": by, "n_tests": n_tests,
              "module": self.shas[module], "tests": tests_sha, "files": files, "line": mutant.line}
         )  # fmt: skip
-        self.tell(f"{result if n_tests else 'unreached':<10}{mutant.name}")
+        self.report(f"{result if n_tests else 'unreached':<10}{mutant.name}")
 
     def _tests(
         self, file: str, module: str, line: int, first: str | None
@@ -238,7 +238,9 @@ class Trial:
             if report is None:  # ended by its limits, or by a crash
                 if self._forked(tests, lambda: None) is not None:
                     return "ended", None
-                self.tell(f"ends without a mutant: {tests[0][0].nodeid} and {len(tests) - 1} more")
+                self.report(
+                    f"ends without a mutant: {tests[0][0].nodeid} and {len(tests) - 1} more"
+                )
                 return "survived", None
             failed = report["failed"]
             if failed is None:
@@ -247,7 +249,7 @@ class Trial:
             again = self._forked(alone, lambda: None)
             if again is not None and again["failed"] is None:
                 return "caught", failed
-            self.tell(f"fails without a mutant, so it can catch none: {failed}")
+            self.report(f"fails without a mutant, so it can catch none: {failed}")
             tests = [each for each in tests if each[0].nodeid != failed]
         return "survived", None
 
@@ -260,10 +262,10 @@ class Trial:
             tests = [(item, 10.0 * MEASURED_SECONDS) for item in self.items[file].values()]
             report = self._forked(tests, self._trace, measure=True)
             if report is None:
-                self.tell(f"ends without a mutant: {file}")
+                self.report(f"ends without a mutant: {file}")
                 report = {"reach": {}, "setup": 0.0, "failures": []}
             for test in report["failures"]:
-                self.tell(f"fails without a mutant, so it can catch none: {test}")
+                self.report(f"fails without a mutant, so it can catch none: {test}")
             reach = report["reach"]
             self.state.add(
                 {"name": f"reach of {file}", "tests": files_sha([file], self.root),
@@ -273,7 +275,7 @@ class Trial:
 
     def _trace(self) -> None:
         """Have every function of the modules note the lines that it comes to."""
-        builtins.__reached__ = lambda *place: self.reached.add(place)  # type: ignore[attr-defined]
+        builtins.__reached__ = lambda *reached: self.reached.add(reached)  # type: ignore[attr-defined]
         for module, path in self.paths.items():
             tree = traced(self.sources[module], module)
             self.functions.replace(path, compile(tree, path, "exec"))
@@ -284,7 +286,7 @@ class Trial:
     ) -> dict[str, Any] | None:  # fmt: skip
         """What a process of its own reports of the tests; None if it was ended."""
         with tempfile.TemporaryDirectory() as folder:
-            place = Path(folder) / "report.json"
+            file = Path(folder) / "report.json"
             process = os.fork()
             if process == 0:
                 try:
@@ -293,7 +295,7 @@ class Trial:
                     resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES, MOST_BYTES))
                     prepare()
                     report = self._measured(tests) if measure else self._first_failure(tests)
-                    place.write_text(json.dumps(report), encoding="utf-8")
+                    file.write_text(json.dumps(report), encoding="utf-8")
                     os._exit(0)  # nothing of the parent's is closed or flushed here
                 finally:
                     traceback.print_exc()
@@ -303,7 +305,7 @@ class Trial:
                 os.killpg(process, signal.SIGKILL)  # what its tests left running
             if code == OWN_FAULT:
                 raise RuntimeError("a mutant could not be tried: see .mutation/pytest.log")
-            return json.loads(place.read_text(encoding="utf-8")) if place.exists() else None
+            return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
 
     def _first_failure(self, tests: list[tuple[pytest.Item, float]]) -> dict[str, Any]:
         self.failed = None
@@ -346,7 +348,7 @@ def _seconds() -> float:
 
 
 def run_plan(
-    root: Path, plan: Sequence[Attempt], state: State, until: float, tell: Callable[[str], None]
+    root: Path, plan: Sequence[Attempt], state: State, until: float, report: Callable[[str], None]
 ) -> int:
     """Try what is planned in a process of its own; returns its exit code."""
     process = os.fork()
@@ -357,7 +359,7 @@ def run_plan(
         os.dup2(log, 1)
         os.dup2(log, 2)
         with tempfile.TemporaryDirectory() as folder:
-            trial = Trial(root, plan, state, until, tell)
+            trial = Trial(root, plan, state, until, report)
             options = ["-q", "-p", "no:cacheprovider", "--capture=sys", "-m", "not slow"]
             options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what is warm
             options += ["--continue-on-collection-errors"]

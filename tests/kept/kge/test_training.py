@@ -165,8 +165,8 @@ def test_known_triples_are_taken_out_of_the_negatives(slot: int, shared: bool):
     triples = torch.from_numpy(TRIPLES)
     sampler = Sampler(triples, N_ENTITIES, N_RELATIONS, SAMPLING)
     batch = triples[[3, 40]]
-    drawn = torch.arange(N_ENTITIES) if shared else torch.arange(N_ENTITIES).repeat(2, 1)
-    scores = sampler.without_known(torch.zeros(2, N_ENTITIES), batch, drawn, slot)
+    candidates = torch.arange(N_ENTITIES) if shared else torch.arange(N_ENTITIES).repeat(2, 1)
+    scores = sampler.without_known(torch.zeros(2, N_ENTITIES), batch, candidates, slot)
     expected = torch.zeros(2, N_ENTITIES)
     expected[[0, 1], batch[:, slot]] = NO_CANDIDATE
     assert torch.equal(scores, expected)
@@ -199,7 +199,7 @@ def test_the_loss_of_a_batch_is_the_formula_on_its_draws(name: str, corrupt: str
                      reject_known=False, margin=1.0)  # fmt: skip
     batch = torch.from_numpy(TRIPLES[5:12])
     sampler = Sampler(batch, N_ENTITIES, N_RELATIONS, config)
-    found = batch_loss(scorer, batch, sampler, config, torch.Generator().manual_seed(4))
+    loss = batch_loss(scorer, batch, sampler, config, torch.Generator().manual_seed(4))
     draws = torch.Generator().manual_seed(4)
     tails = torch.rand(len(batch), generator=draws) < 0.5
     expected = 0.0
@@ -208,8 +208,8 @@ def test_the_loss_of_a_batch_is_the_formula_on_its_draws(name: str, corrupt: str
         if corrupt == "both" and slot == 0:
             draws.manual_seed(4)  # no sides are drawn
         shape = (3,) if shared else (len(rows), 3)
-        drawn = torch.randint(N_ENTITIES, shape, generator=draws).expand(len(rows), 3)
-        for row, ids in zip(rows, drawn, strict=True):
+        negatives = torch.randint(N_ENTITIES, shape, generator=draws).expand(len(rows), 3)
+        for row, ids in zip(rows, negatives, strict=True):
             replaced = row.repeat(3, 1)
             replaced[:, slot] = ids
             expected += contrast(
@@ -217,10 +217,10 @@ def test_the_loss_of_a_batch_is_the_formula_on_its_draws(name: str, corrupt: str
                 loss=config.loss, margin=1.0, temperature=config.adversarial_temperature,
             )  # fmt: skip
     expected = expected.squeeze() / len(batch)
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(loss, expected)
     tables = [scorer.entities, scorer.relations]
     plain = torch.autograd.grad(expected, tables)
-    torch.testing.assert_close(torch.autograd.grad(found, tables), plain)
+    torch.testing.assert_close(torch.autograd.grad(loss, tables), plain)
 
 
 @pytest.mark.parametrize("name", sorted(FORMULAS))
@@ -228,14 +228,14 @@ def test_the_gradient_of_one_against_all_is_that_of_plain_look_ups(name: str):
     scorer = make(name)[0].double()
     batch = torch.from_numpy(TRIPLES[5:12])
     sampler = Sampler(batch, N_ENTITIES, N_RELATIONS, ONE_VS_ALL)
-    found = batch_loss(scorer, batch, sampler, ONE_VS_ALL, torch.Generator())
+    loss = batch_loss(scorer, batch, sampler, ONE_VS_ALL, torch.Generator())
     head, relation, tail = batch.T
     plain = cross_entropy(scorer.score_tails(head, relation), tail)
     plain = plain + cross_entropy(scorer.score_heads(relation, tail), head)
-    torch.testing.assert_close(found, plain)
+    torch.testing.assert_close(loss, plain)
     tables = [scorer.entities, scorer.relations]
     torch.testing.assert_close(
-        torch.autograd.grad(found, tables), torch.autograd.grad(plain, tables)
+        torch.autograd.grad(loss, tables), torch.autograd.grad(plain, tables)
     )
 
 

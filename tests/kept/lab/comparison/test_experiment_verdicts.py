@@ -43,7 +43,7 @@ def compared(*pairs: ComparedPair, missing: Any = ()) -> Compared:
     return Compared(experiment, tuple(rows), pairs, tuple(missing), {}, None)
 
 
-def said(*pairs: ComparedPair, **more: Any) -> str:
+def verdict_of(*pairs: ComparedPair, **more: Any) -> str:
     return compared(*pairs, **more).conclusion("kbert")
 
 
@@ -76,26 +76,28 @@ def test_a_verdict_says_what_could_have_been_seen() -> None:
 
 def test_against_none() -> None:
     shuffled = pair_of("shuffled", BETTER)
-    told = "not shown to differ from none; more than ±"
-    assert said(pair_of("off", OPEN), shuffled).startswith(told)
-    assert said(pair_of("off", WORSE), shuffled).startswith("worse than none; more than ±")
-    assert said(pair_of("off", WORSE, holm=0.06)).startswith(told)
-    assert said(pair_of("off", BETTER, holm=0.06)).startswith(told)
-    assert said(shuffled) == "not compared with none"
-    assert said(pair_of("off", BETTER)).startswith("better than none; no control was run; effects")
+    beginning = "not shown to differ from none; more than ±"
+    assert verdict_of(pair_of("off", OPEN), shuffled).startswith(beginning)
+    assert verdict_of(pair_of("off", WORSE), shuffled).startswith("worse than none; more than ±")
+    assert verdict_of(pair_of("off", WORSE, holm=0.06)).startswith(beginning)
+    assert verdict_of(pair_of("off", BETTER, holm=0.06)).startswith(beginning)
+    assert verdict_of(shuffled) == "not compared with none"
+    assert verdict_of(pair_of("off", BETTER)).startswith(
+        "better than none; no control was run; effects"
+    )
 
 
 def test_knowledge_helps_only_if_every_control_is_beaten() -> None:
     base, shuffled = pair_of("off", BETTER), pair_of("shuffled", BETTER)
-    assert said(base, shuffled).startswith("knowledge helps; effects below 0.1")
+    assert verdict_of(base, shuffled).startswith("knowledge helps; effects below 0.1")
     not_beaten = "better than none, not shown to be better than random-entity; more than ±"
     for control in (
         pair_of("random-entity", OPEN),
         pair_of("random-entity", WORSE),
         pair_of("random-entity", BETTER, holm=0.08),
     ):
-        assert said(base, shuffled, control).startswith(not_beaten)
-    both = said(base, pair_of("shuffled", OPEN), pair_of("random-entity", OPEN))
+        assert verdict_of(base, shuffled, control).startswith(not_beaten)
+    both = verdict_of(base, pair_of("shuffled", OPEN), pair_of("random-entity", OPEN))
     assert "better than shuffled or random-entity; " in both
 
 
@@ -104,7 +106,7 @@ def test_one_seed_shows_nothing_of_others() -> None:
     assert pair.effect.interval().low > 0
     assert not pair.is_better
     assert pair.in_words == "not shown; one seed: other seeds may give another result"
-    assert said(pair, pair_of("shuffled", BETTER, n_seeds=1)) == (
+    assert verdict_of(pair, pair_of("shuffled", BETTER, n_seeds=1)) == (
         "no verdict from one seed: other seeds may give another result"
     )
     assert limits(pair.effect).startswith("one seed")
@@ -120,8 +122,8 @@ def test_one_seed_shows_nothing_of_others() -> None:
 )
 def test_runs_that_are_missing(run: str, waits: bool) -> None:
     expected = "better than none so far; not every run is finished" if waits else "knowledge helps"
-    told = said(pair_of("off", BETTER), pair_of("shuffled", BETTER), missing=[run])
-    assert told.partition("; effects")[0] == expected
+    verdict = verdict_of(pair_of("off", BETTER), pair_of("shuffled", BETTER), missing=[run])
+    assert verdict.partition("; effects")[0] == expected
 
 
 def test_no_page_says_that_effects_below_nothing_were_not_visible() -> None:
@@ -145,12 +147,12 @@ def test_a_method_that_reads_no_fact_is_not_tested(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("kept.lab.reading.verdicts.stored", lambda: stored)
 
     def concluded(estimate: float, steps: int) -> str:
-        made = compared(pair_of("off", estimate))
+        comparison = compared(pair_of("off", estimate))
         record = RunRecord("r", "e", "kbert", "true", 0, {}, {"steps": steps}, {})
-        rows = tuple(dataclasses.replace(each, records=(record,)) for each in made.rows)
-        experiment = made.experiment.model_copy(update={"as_published": True})
-        made = dataclasses.replace(made, rows=rows, experiment=experiment)
-        return made.conclusion("kbert").partition(";")[0]
+        rows = tuple(dataclasses.replace(each, records=(record,)) for each in comparison.rows)
+        experiment = comparison.experiment.model_copy(update={"as_published": True})
+        comparison = dataclasses.replace(comparison, rows=rows, experiment=experiment)
+        return comparison.conclusion("kbert").partition(";")[0]
 
     budget = "in 400 steps (first 3 layers of minilm, 1 seed)"
     assert concluded(OPEN, 400) == f"{DOES_NOT_READ} {budget}"
@@ -178,15 +180,15 @@ def test_a_row_below_a_baseline_says_so_with_a_cause_and_a_command() -> None:
 
 
 def test_a_page_says_where_runs_were_computed_in_different_precisions() -> None:
-    made = compared(pair_of("off", OPEN))
+    comparison = compared(pair_of("off", OPEN))
 
     def page(*precisions: str | None) -> str:
         records = [
             RunRecord("r", "e", "kbert", "true", 0, {"dev": {}}, {"precision": p} if p else {}, {})
             for p in precisions
         ]
-        rows = [dataclasses.replace(row, records=tuple(records)) for row in made.rows[:1]]
-        return conditions(dataclasses.replace(made, rows=tuple(rows)))
+        rows = [dataclasses.replace(row, records=tuple(records)) for row in comparison.rows[:1]]
+        return conditions(dataclasses.replace(comparison, rows=tuple(rows)))
 
     assert "2 in bf16, 1 in fp32" in page("bf16", "fp32", "bf16")
     for alike in (("bf16", "bf16"), ("fp32", None), (None,)):

@@ -40,19 +40,19 @@ TWINS = Coverage("mentions", 100, 1.0, 1.0, 0.8)
 def test_findings_have_a_verdict_and_a_remedy(
     fields: dict[str, Any], coverage: Coverage, key: str, words: str
 ) -> None:
-    found = verdict(Findings(**{"majority": 0.2, "wrong": None, "n": 100, **fields},
+    outcome = verdict(Findings(**{"majority": 0.2, "wrong": None, "n": 100, **fields},
                              coverage=coverage))  # fmt: skip
-    assert found.key == key
-    assert words in f"{found.verdict}. {found.remedy}"
-    assert str(found).endswith(".")
+    assert outcome.key == key
+    assert words in f"{outcome.verdict}. {outcome.remedy}"
+    assert str(outcome).endswith(".")
 
 
 def test_names_that_training_has_are_not_the_text() -> None:
     findings = Findings(
         score=1.0, none=1.0, majority=0.2, wrong=None, n=30, coverage=FULL, from_memory=30
     )
-    found = verdict(findings)
-    assert found.key == "memory"
-    assert "30 of 30 test names are in training" in str(found)
-    assert "keeps the rows of a name together" in found.remedy
+    outcome = verdict(findings)
+    assert outcome.key == "memory"
+    assert "30 of 30 test names are in training" in str(outcome)
+    assert "keeps the rows of a name together" in outcome.remedy
     assert verdict(dataclasses.replace(findings, from_memory=3)).key == "text-decides"

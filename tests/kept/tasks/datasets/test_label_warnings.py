@@ -84,6 +84,6 @@ def test_what_is_said_of_random_sets(seed: int) -> None:
             require_labels(labels, 4)
         return
     n_unknown = sum(any(label not in labels for label in each) for each in dev)
-    said = label_warnings(labels, MULTI, {"dev": examples(*dev)})
-    assert len(said) == (len(labels) == 1) + (n_unknown > 0)
-    assert not n_unknown or said[-1].startswith(f"dev: {n_unknown} of 6 examples have a label")
+    warnings = label_warnings(labels, MULTI, {"dev": examples(*dev)})
+    assert len(warnings) == (len(labels) == 1) + (n_unknown > 0)
+    assert not n_unknown or warnings[-1].startswith(f"dev: {n_unknown} of 6 examples have a label")

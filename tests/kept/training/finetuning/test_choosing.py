@@ -42,14 +42,14 @@ def test_each_row_is_the_question_and_one_choice(tokenizer: Any) -> None:
         rows = choice_rows(whole, start, example.targets, max_words=64)
         for target, row in zip(example.targets, rows, strict=True):
             choice = text[target.start : target.end]
-            asked = text[: start - 1]
-            pair = f"{asked} {choice}"
+            question = text[: start - 1]
+            pair = f"{question} {choice}"
             (alone,) = encode_words([pair], tokenizer, max_words=64, pair_starts=[start])
             assert row.ids.tolist() == alone.ids.tolist()
             assert row.segment_ids.tolist() == alone.segment_ids.tolist()
         (first, *_) = choice_rows(whole, start, example.targets[-1:], max_words=len(rows[-1].ids))
         assert first.ids.tolist() == rows[-1].ids.tolist()
-        if len(asked.split()) > 1:
+        if len(question.split()) > 1:
             cut = choice_rows(whole, start, example.targets[-1:], max_words=len(first.ids) - 1)
             assert cut[0].ids.tolist() == [first.ids[0], *first.ids[2:].tolist()]
     with pytest.raises(ConfigError, match="leaves no room for its question within max_words 4"):
@@ -64,8 +64,8 @@ def test_the_loss_is_that_of_each_question() -> None:
     start, total = 0, 0.0
     for size, number in zip(sizes, right, strict=True):
         labels[start] = number
-        own = scores[start : start + size, 0]
-        total += F.cross_entropy(own[None], torch.tensor([number])).item() / len(sizes)
+        question_scores = scores[start : start + size, 0]
+        total += F.cross_entropy(question_scores[None], torch.tensor([number])).item() / len(sizes)
         start += size
     assert task_loss(CHOICE, scores, labels).item() == pytest.approx(total)
     with pytest.raises(BatchError, match="the batch begins with -100"):

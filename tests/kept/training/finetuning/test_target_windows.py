@@ -10,7 +10,7 @@ from entity_linking.mentions import Mention
 from kept.graphs.words import encode_words
 from kept.training.finetuning.windows import WHOLE, around_targets
 from kg_loaders import KnowledgeGraph
-from tests.kept.training.finetuning.test_finetuning_data import SMALL, made, sentence
+from tests.kept.training.finetuning.test_finetuning_data import SMALL, data_of, sentence
 
 N_FAR = 60
 
@@ -52,7 +52,7 @@ def test_an_example_far_into_its_text_is_trained_on(
 ) -> None:
     """It was left out; its links are read, and what is behind the window is counted as lost."""
     short, long = sentence("Q90", "Q142"), sentence("Q90", "Q142", n_words=N_FAR)
-    data = made([long, short], small_graph, tokenizer)
+    data = data_of([long, short], small_graph, tokenizer)
     assert (data.indices.tolist(), data.skipped, data.cut_off) == ([0, 1], {}, [])
     batch = data.sample(0, epoch=0, seed=0)
     assert (batch.target_spans[0, :, 0] > 0).all()
