@@ -79,7 +79,7 @@ class ChineseWorld:
     test: list[TaskExample]
 
     def counts(self) -> dict[str, Any]:
-        """Return sizes, the share of the largest class, and how much of the test the graph knows."""
+        """Return sizes, the share of the largest class, and how much of the test is linked."""
         n_links = [len(example.linked.links) for example in self.test]
         labels = [example.labels[0] for example in self.test]
         return {
