@@ -59,13 +59,14 @@ def main() -> int:
     elif given.sample is not None:
         modules = draw(modules, given.sample, given.seed)
     targets = {module: files_of(module, root) for module in modules}
+    accepted = json.loads((HERE / "accepted.json").read_text(encoding="utf-8"))
     whole: list[str] = []  # the modules of batches that were not cut short
     failed = False
     screen = os.fdopen(os.dup(1), "w", buffering=1)
     for start in range(0, len(modules), N_TOGETHER):
         batch = {module: targets[module] for module in modules[start : start + N_TOGETHER]}
         for further in (False, True):
-            plan = attempts(root, batch, given.n, State(STATE), further=further)
+            plan = attempts(root, batch, given.n, State(STATE), accepted=accepted, further=further)
             if plan and time.monotonic() < until:
                 code = run_plan(
                     root, plan, State(STATE), until, lambda line: print(line, file=screen)
@@ -73,7 +74,6 @@ def main() -> int:
                 failed = failed or code != 0
         if time.monotonic() < until:
             whole += batch
-    accepted = json.loads((HERE / "accepted.json").read_text(encoding="utf-8"))
     by_name = {module: targets[module] for module in sorted(targets)}
     score = score_of(root, by_name, given.n, State(STATE), accepted)
     first_scores = HERE / "blind.json"

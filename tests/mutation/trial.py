@@ -24,7 +24,7 @@ import tempfile
 import time
 import traceback
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -43,7 +43,7 @@ MOST_WALL = 12
 """So many times that limit a test may take by the clock, as the machine may be busy or it waits."""
 MEASURED_SECONDS = 30
 """The tests of a file are measured, and so tried, in its order until so much processor time
-is used, or has gone by."""
+is used, or four times as much has gone by: a busy machine is no reason to try fewer tests."""
 TRIED_SECONDS = 10
 """Of the tests of one file that reach a line, the quickest ones are tried up to so much."""
 FURTHER_FILES = 6
@@ -62,12 +62,14 @@ class Attempt:
 
 
 def attempts(
-    root: Path, targets: dict[str, tuple[str, ...]], n_mutants: int, state: State, *, further: bool
-) -> list[Attempt]:
+    root: Path, targets: dict[str, tuple[str, ...]], n_mutants: int, state: State, *,
+    accepted: Collection[str] = (), further: bool,
+) -> list[Attempt]:  # fmt: skip
     """Return what is to be tried of the first `n_mutants` of each module in `targets`.
 
     First those of which nothing is known that holds, on the first files of their modules and the
-    file whose test caught them once; with `further`, what survived, on all other files.
+    file whose test caught them once; with `further`, what survived, on all other files, but for
+    the equivalent ones in `accepted`.
     """
     plan = []
     for module, tests in targets.items():
@@ -79,7 +81,7 @@ def attempts(
             if record is None or not holds(record, module, root):
                 by = [record["by"].split("::")[0]] if record and record["by"] else []
                 files = [file for file in by if (root / file).is_file()] + [*tests[:N_FILES]]
-            elif further:
+            elif further and mutant.name not in accepted:
                 known = sorted(state.files_that_reach(module, mutant.line, root))
                 distant = [file for _, file in known if file not in tests][:FURTHER_FILES]
                 tried = {*record["files"]}
@@ -325,7 +327,7 @@ class Trial:
                 failures.append(self.failed)
             else:
                 reach[test.nodeid] = (_seconds() - began, list(self.reached))
-            if max(_seconds() - start, time.monotonic() - start_of_wall) > MEASURED_SECONDS:
+            if max(_seconds() - start, (time.monotonic() - start_of_wall) / 4) > MEASURED_SECONDS:
                 break
         for test_id, (seconds, lines) in reach.items():
             reach[test_id] = (seconds, sorted({*lines, *self.reached_in_setup}))
