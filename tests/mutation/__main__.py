@@ -42,8 +42,9 @@ def main() -> int:
     given = parser.parse_args()
     until = time.monotonic() + given.seconds
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    for name in WARM:  # once, for every process that is forked from this one
-        importlib.import_module(name)
+    if not given.modules or any(each.startswith("kept/") for each in given.modules):
+        for name in WARM:  # once, for every process that is forked from this one
+            importlib.import_module(name)
     from tests.mutation.blind import Sample, as_markdown, remember
     from tests.mutation.score import score_of
     from tests.mutation.state import State

@@ -34,7 +34,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from tests.mutation.mutants import Mutant, mutants_of, mutated, sample, traced
-from tests.mutation.state import State, files_sha, holds, is_final, test_sha
+from tests.mutation.state import State, files_sha, holds, is_final, path_of, test_sha
 from tests.mutation.targets import N_FILES, name_of
 
 BASE_SECONDS = 5
@@ -79,8 +79,7 @@ def attempts(
             if is_final(record, module, tests, root):
                 continue
             if record is None or not holds(record, module, root):
-                by = [record["by"].split("::")[0]] if record and record["by"] else []
-                files = [file for file in by if (root / file).is_file()] + [*tests[:N_FILES]]
+                files = [*_earlier(record, tests, root), *tests[:N_FILES]]
             elif further and mutant.name not in accepted:
                 known = sorted(state.files_that_reach(module, mutant.line, root))
                 distant = [file for _, file in known if file not in tests][:FURTHER_FILES]
@@ -90,6 +89,16 @@ def attempts(
                 continue
             plan.append(Attempt(module, mutant, tuple(dict.fromkeys(files))))
     return plan
+
+
+def _earlier(record: dict[str, Any] | None, tests: Sequence[str], root: Path) -> list[str]:
+    """The file, or the single test, that caught a mutant before it or its module changed."""
+    if record is None or not record["by"]:
+        return []
+    if record["by"] in tests:
+        return [record["by"]]
+    file = record["by"].split("::")[0]
+    return [file] if (root / file).is_file() else []
 
 
 class Functions:
@@ -172,8 +181,10 @@ class Trial:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Try every mutant of the plan."""
+        files = {file for attempt in self.plan for file in attempt.files}
         for item in session.items:
-            self.items[item.nodeid.split("::")[0]][item.nodeid] = item
+            for file in {item.nodeid, item.nodeid.split("::")[0]} & files:
+                self.items[file][item.nodeid] = item
         for module in self.modules:
             self.paths[module] = str(importlib.import_module(name_of(module)).__file__)
         self.functions = Functions([*self.paths.values()])
@@ -199,9 +210,7 @@ class Trial:
             if result != "survived":
                 break
         files = [*(earlier["files"] if earlier else []), *attempt.files]
-        tests_sha = (
-            test_sha(self.root / by.split("::")[0], by) if by else files_sha(files, self.root)
-        )
+        tests_sha = test_sha(path_of(by, self.root), by) if by else files_sha(files, self.root)
         self.state.add(
             {"name": mutant.name, "result": result, "by": by, "n_tests": n_tests,
              "module": self.shas[module], "tests": tests_sha, "files": files, "line": mutant.line}
