@@ -41,9 +41,7 @@ _GREEK_NAME = re.compile(
 )
 _AT_HYPHEN = re.compile(r"-(?=[\u0370-\u03ff](?:[A-Z]|[0-9]{1,2})?(?![^\W_]))")
 _WITHOUT_HYPHEN = re.compile(r"(?<=[A-Z])(?=[\u0370-\u03ff](?:[0-9]{1,2})?(?![^\W_]))")
-_BEFORE_SIGN = re.compile(
-    r"(?<![\u0370-\u03ff])[\u0370-\u03ff](?=(?:[A-Z]|[0-9]{1,2})(?![^\W_]))"
-)
+_BEFORE_SIGN = re.compile(r"(?<![\u0370-\u03ff])[\u0370-\u03ff](?=(?:[A-Z]|[0-9]{1,2})(?![^\W_]))")
 """A Greek letter before a capital or a short number: NF-κB, TGF-β1."""
 SMALL_LETTERS = [name for name in NAMED_LETTERS if name.islower() and len(name) > 2]
 _LAST_LETTER = re.compile(rf"(?<=[^\W_]) ({'|'.join(SMALL_LETTERS)})$")

@@ -16,7 +16,7 @@ from kept.lab.questions.showing import ShownItem
 from kept.randomness import generator
 
 ARTICLE = re.compile(r"^(a|an|the)\s+")
-STOPS = ".,;!?" "。，；．！？、｡､" "،؛؟۔" "।॥" "…"
+STOPS = ".,;!?。，；．！？、｡､،؛؟۔।॥…"
 """Signs that end a word or sentence: in Latin, East Asian, Arabic and Indic scripts."""
 WITHIN_NUMBERS = frozenset(".,;，；．、､،")
 """Those that belong to a number where a figure follows."""
