@@ -169,6 +169,10 @@ class TaskKind:
         """Return what to say where all labels of training are alike; of classes others say it."""
         return None
 
+    def undefined_scores(self, labels: Sequence[Labels]) -> str | None:
+        """Return which scores mean nothing for the labels of an evaluation split, and why."""
+        return None
+
     def constant_answer(self, labels: Sequence[Labels]) -> Labels:
         """Return the answer without a model: the most frequent, of several the first by name."""
         return most_frequent([tuple(sorted(each)) for each in labels])
@@ -358,6 +362,12 @@ class Regression(TaskKind):
         only = f"every training score is {scores.pop()}: a model learns that number alone, and"
         return f"{only} correlations say nothing"
 
+    def undefined_scores(self, labels: Sequence[Labels]) -> str | None:
+        scores = {float(label) for each in labels for label in each}
+        return (
+            f"every score is {scores.pop()}: correlations say nothing" if len(scores) == 1 else None
+        )
+
     def constant_answer(self, labels: Sequence[Labels]) -> Labels:
         """The mean."""
         return (f"{np.mean([float(each[0]) for each in labels]):.6f}",)
@@ -404,7 +414,7 @@ class SpanExtraction(TaskKind):
         return Prediction((answer,), (float(shares[torch.tensor(is_answer)].sum()),))
 
     def constant_warning(self, labels: Sequence[Labels]) -> str | None:
-        if not labels or any(labels):
+        if not labels or any(answer != NO_ANSWER for each in labels for answer in each):
             return None
         only = f"none of the {len(labels)} training questions has an answer"
         return f"{only}: a model learns to give none"

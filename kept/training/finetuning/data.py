@@ -40,12 +40,14 @@ from kept.inputs.flat_texts import (
     without_candidates,
 )
 from kept.randomness import generator, is_unused
+from kept.tasks.datasets.class_labels import listed
 from kept.tasks.datasets.formats import TaskExample
-from kept.tasks.kinds import task_kind
+from kept.tasks.kinds import OUTSIDE, task_kind
 from kept.training.finetuning.markers import MARKERS, mark_targets
 from kept.training.finetuning.windows import (
     WHOLE,
     around_targets,
+    choice_pieces,
     choice_rows,
     n_pieces,
     windows,
@@ -154,8 +156,14 @@ class TaskData:
                 for whole, e in zip(self._words, self.examples, strict=True)
             ]
         if has_windows:
+            every = self._words
+            if kind.rows == "choices":
+                every = [
+                    choice_pieces(whole, context_of(e), e.targets)
+                    for whole, e in zip(self._words, self.examples, strict=True)
+                ]
             self.cut, self._lost_links = cut_of_rows(
-                self._texts, self._words, self._windows, builder.max_words
+                self._texts, every, self._windows, builder.max_words
             )
         self._hidden = [exclusion(example, graph) for example in self.examples]
         self._stored: dict[int, list[KnowledgeBatch]] = {}
@@ -251,6 +259,38 @@ class TaskData:
             f"{of}: 0 of {n} examples can be read: {CUT} after {self._most_words} word "
             f"pieces; {remedy}"
         )
+
+    def cut_warnings(self, of: str, n_positions: int) -> list[str]:
+        """Return what the cut takes of the labels: of words, and classes of which none is left."""
+        if not self.cut.n_cut:
+            return []
+        remedy = longer_texts(self.builder, n_positions)
+        remedy = f"{remedy} reads more" if remedy else "give parts of the texts"
+        cut = f"the cut at {self._most_words} word pieces"
+        read = [self._read_labels(i) for i in range(len(self))]
+        lines = []
+        n, n_read = (
+            sum(label != OUTSIDE for labels in each for label in labels)
+            for each in ([example.labels for example in self.examples], read)
+        )
+        if n_read < n:
+            lines.append(f"{of}: {n - n_read} of {n} tagged words are behind {cut}; {remedy}")
+        every = self.kind.classes([e.labels for e in (*self.examples, *self.cut_off)])
+        left = set(self.kind.classes(read))
+        lost = [label for label in every if label not in left]
+        if self.labels is not None and lost:
+            alone = ", and only one class is left: nothing can be learned" if len(left) == 1 else ""
+            lines.append(f"{of}: {cut} leaves no example of {listed(lost)}{alone}; {remedy}")
+        return lines
+
+    def _read_labels(self, index: int) -> tuple[str, ...]:
+        """The labels of an example; where they are those of words, of the words before the cut."""
+        example = self.examples[index]
+        if not self.kind.labels_nodes:
+            return example.labels
+        end = self._words[index].spans[: self._most_words, 1].max(initial=0)
+        pairs = zip(example.labels, example.targets, strict=True)
+        return tuple(label for label, word in pairs if word.start < end)
 
     def require_read(self, of: str, *, is_linked: bool, needs_facts: bool) -> None:
         """Raise `NoKnowledgeError` where a view that reads the graph shows nothing of it."""

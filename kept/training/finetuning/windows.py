@@ -90,6 +90,14 @@ def choice_rows(
     return rows
 
 
+def choice_pieces(words: Words, context: int, choices: Sequence[Mention]) -> Words:
+    """The pieces of a question and of its choices, without those of the signs between choices."""
+    bounds = np.array([(choice.start, choice.end) for choice in choices], np.int32)
+    ranges = pieces_of_all(words.spans, bounds).tolist()
+    question = np.flatnonzero(words.spans[:, 0] < context)
+    return words[np.sort(np.r_[question, *(np.arange(*each) for each in ranges)])]
+
+
 def n_pieces(words: Words, mention: Mention) -> int:
     """How many pieces share a character with `mention`."""
     starts, ends = words.spans.T

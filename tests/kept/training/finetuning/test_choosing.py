@@ -56,6 +56,23 @@ def test_each_row_is_the_question_and_one_choice(tokenizer: Any) -> None:
         choice_rows(whole, start, example.targets, max_words=4)
 
 
+def test_signs_between_choices_are_no_loss(small_graph: KnowledgeGraph, tokenizer: Any) -> None:
+    """A text is cut where a piece of its question is in no row, not where a "|" is in none."""
+    line = METHODS["none"]
+    view = line.view.of(small_graph, tokenizer)
+    long = choice_example("the " * 30 + "city", ["paris", "river"], right=1)
+    counts = []
+    for questions in (QUESTIONS, [*QUESTIONS, long]):
+        data = TaskData(
+            questions, small_graph, tokenizer, builder=SMALL, view=view, problem_type=CHOICE,
+            labels={SCORE: 0},
+        )  # fmt: skip
+        counts.append((data.cut.n_cut, data.cut.n_pieces_lost))
+        assert data.cut.n_texts == len(questions)
+    n_read = SMALL.max_words - len(["[CLS]", "[SEP]", "river", "[SEP]"])
+    assert counts == [(0, 0), (1, 31 - n_read)]
+
+
 def test_the_loss_is_that_of_each_question() -> None:
     torch.manual_seed(0)
     sizes, right = [3, 2, 5], [2, 0, 4]
