@@ -53,6 +53,7 @@ class FinetuneOptions(RunOptions):
         "{kept.methods:METHODS}. Give either this or --model."
     )
     as_published: bool | None = option(help_texts.AS_PUBLISHED)
+    long: str | None = option(help_texts.LONG)
     host: str | None = option(help_texts.HOST, check="local or hub")
     adapter: tuple[Path, ...] = option(
         "For a new encoder (--method): folder of a trained adapter, or of a run that "

@@ -36,6 +36,7 @@ from kept.graphs.edit import without_fact
 from kept.graphs.explain import fact_in_words
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph
 from kept.graphs.views import View
+from kept.graphs.windows import LONG, Long
 from kept.heads.model import KnowledgeForTask
 from kept.heads.span import SpanOptions
 from kept.inputs.views import builder_for, view_for
@@ -166,10 +167,12 @@ class Predictor:
         threshold: float = 0.0,
         case: Case = "smart",
         link_method: Method = BY_NAMES,
+        long: Long = "cut",
     ) -> None:
         self.model, self.tokenizer, self.task = model.eval(), tokenizer, task
         self.case: Case = case
         self.link_method: Method = link_method
+        self.long: Long = long
         self.markers, self.threshold = markers or TASKS[task].markers, threshold
         self.method = method_of(model.encoder)
         self.view = dict(view or {})
@@ -199,8 +202,8 @@ class Predictor:
             config = json.loads(settings_text(path))
             task, markers = config["task"], config.get("markers")
             threshold = float(config.get("threshold", 0.0))
-            own_case = config.get("case", "smart")
-            _require_known(task, markers, threshold, own_case)
+            own_case, long = config.get("case", "smart"), config.get("long", "cut")
+            _require_known(task, markers, threshold, own_case, long)
         except (
             ValueError,
             KeyError,
@@ -221,6 +224,7 @@ class Predictor:
             threshold=threshold,
             case=case or own_case,
             link_method=_link_method(Path(folder) / FIT_FILE),
+            long=long,
         )
 
     def predict(
@@ -316,22 +320,25 @@ class Predictor:
         graph, kind = self._graph(kg), self._one_class()
         (example,) = self._examples([question], graph, linker)
         data = self._reported([example], graph)
-        word_graph = data.sample_graph(0, epoch=0, seed=0)
-        relations = [
-            node
-            for node in (word_graph.kinds == NodeKind.RELATION).nonzero()[0].tolist()
-            if word_graph.origins[node, 1] >= 0
-        ]
+        graphs = [data.sample_graph(0, epoch=0, seed=0, window=w) for w in range(data.n_rows(0))]
+        relations = [(w, node) for w, each in enumerate(graphs) for node in _shown_facts(each)]
         links = example.linked.links
         linked = [i for i, link in enumerate(links) if link.entity or link.candidates]
         batches = [
             data.sample(0, epoch=0, seed=0),
-            *(data.encode_graph(0, without_fact(word_graph, node)) for node in relations),
+            *(data.encode_graph(0, without_fact(graphs[w], node), w) for w, node in relations),
             *self._without_links(example, linked, graph),
         ]
-        groups = _groups(word_graph, relations)
-        batches += [data.encode_graph(0, _without_facts(word_graph, each)) for _, each in groups]
-        scores = self._scores(batches, kind)
+        groups = [
+            (w, *group)
+            for w, each in enumerate(graphs)
+            for group in _groups(each, _shown_facts(each))
+        ]
+        batches += [
+            data.encode_graph(0, _without_facts(graphs[w], each), w) for w, _, each in groups
+        ]
+        changed = [None, *(w for w, _ in relations), *[None] * len(linked)]
+        scores = self._scores(batches, kind, [*changed, *(w for w, _, _ in groups)])
         names = self.model.question().labels
         if about is not None and about not in names:
             raise ConfigError(f"{about!r} is not a class; there are {', '.join(names)}")
@@ -346,10 +353,18 @@ class Predictor:
             change = float(scores[0, followed]) - score
             return Influence(kind, what, row, link, score, change, labels[index], attention)
 
-        attention = self._attention(batches[0], [data.fact_nodes(word_graph, n) for n in relations])
+        attention = [
+            share
+            for w, each in enumerate(graphs)
+            for share in self._attention(
+                batches[0].take(slice(w, w + 1)),
+                [data.fact_nodes(each, node) for node in _shown_facts(each)],
+            )
+        ]
+        origins = [graphs[w].origins[node].tolist() for w, node in relations]
         influences = [
             influence("fact", fact_in_words(graph, row), row, link, 1 + i, attention[i])
-            for i, (link, row, _) in enumerate(word_graph.origins[relations].tolist())
+            for i, (link, row, _) in enumerate(origins)
         ]
         n_before = 1 + len(relations)
         influences += [
@@ -358,15 +373,15 @@ class Predictor:
         ]
         n_single = n_before + len(linked)
         together = []
-        for index, (why, nodes) in enumerate(groups, n_single):
-            rows = word_graph.origins[nodes, 1].tolist()
+        for index, (w, why, nodes) in enumerate(groups, n_single):
+            rows = graphs[w].origins[nodes, 1].tolist()
             score = float(scores[index, followed])
             together.append(
                 GroupInfluence(
                     why,
                     tuple(fact_in_words(graph, each) for each in rows),
                     tuple(rows),
-                    int(word_graph.origins[nodes[0], 0]),
+                    int(graphs[w].origins[nodes[0], 0]),
                     score,
                     float(scores[0, followed]) - score,
                     labels[index],
@@ -388,13 +403,17 @@ class Predictor:
         kg: KnowledgeGraph | str | Path,
         linker: Linker | None = None,
     ) -> Reading:
-        """Return the answer to one text and what was read for it; raises as `explain` does."""
+        """Return the answer to one text and what was read for it; raises as `explain` does.
+
+        Of a text in several windows the graph and the batch are those of the first.
+        """
         graph, kind = self._graph(kg), self._one_class()
         data = self._reported(self._examples([question], graph, linker), graph)
         word_graph, batch = data.sample_graph(0, epoch=0, seed=0), data.sample(0, epoch=0, seed=0)
-        scores = self._scores([batch], kind)[0]
+        scores = self._scores([batch], kind, [None])[0]
         named = dict(zip(self.model.question().labels, scores.tolist(), strict=True))
-        return Reading(self._label(scores, kind), named, word_graph, batch, data.view)
+        first = batch.take(slice(0, 1))
+        return Reading(self._label(scores, kind), named, word_graph, first, data.view)
 
     def _one_class(self) -> TaskKind:
         """The kind of the task; raises `ConfigError` for one that has no score of each class."""
@@ -448,6 +467,7 @@ class Predictor:
             problem_type=self.model.question().problem_type,
             labels=None,
             spans=self._span_options(),
+            long=self.long,
         )
         if data.cut_off and is_whole:
             raise ConfigError(
@@ -504,12 +524,25 @@ class Predictor:
         shares = rollout(self.model, batch)[read].mean(0)
         return [float(shares[group].sum()) if len(group) else None for group in nodes]
 
-    def _scores(self, batches: Sequence[KnowledgeBatch], kind: TaskKind) -> Tensor:
-        """`[batch class]`: probabilities, or the number of a regression."""
+    def _scores(
+        self,
+        batches: Sequence[KnowledgeBatch],
+        kind: TaskKind,
+        windows: Sequence[int | None],
+    ) -> Tensor:
+        """`[batch class]`: probabilities, or the number of a regression.
+
+        A batch is a text, a row for each window; or, where `windows` has a number, what takes the
+        place of that window of the first text.
+        """
         pad_id = hosts.padding_id(self.tokenizer)
         batch = KnowledgeBatch.stack(batches, word_pad_id=pad_id).to(self.model.device)
-        logits: Tensor = self.model(batch).class_logits.double().cpu()
-        return kind.shares(logits)
+        parts = self.model(batch).class_logits.double().cpu().split([*map(len, batches)])
+        texts = [
+            part if w is None else torch.cat([parts[0][:w], part, parts[0][w + 1 :]])
+            for part, w in zip(parts, windows, strict=True)
+        ]
+        return kind.shares(torch.stack([each.mean(0) for each in texts]))
 
     def _label(self, scores: Tensor, kind: TaskKind) -> str:
         return kind.answer(scores, self.model.question().labels, self.threshold)
@@ -575,14 +608,25 @@ def _link_method(path: Path) -> Method:
     return cast(Method, method)
 
 
-def _require_known(task: Any, markers: Any, threshold: float, case: Any) -> None:
+def _require_known(task: Any, markers: Any, threshold: float, case: Any, long: Any) -> None:
     """Raise `ValueError` for settings that no run of `kept finetune` writes."""
-    tables = (("task", task, TASKS), ("markers", markers, MARKERS), ("case", case, CASES))
+    tables = (
+        ("task", task, TASKS),
+        ("markers", markers, MARKERS),
+        ("case", case, CASES),
+        ("long", long, LONG),
+    )
     for what, name, names in tables:
         if name not in [*names, *([None] if what == "markers" else [])]:
             raise ValueError(f"{what} {name!r} is none of {', '.join(names)}")
     if not math.isfinite(threshold):
         raise ValueError(f"threshold is {threshold}, which is not a finite number")
+
+
+def _shown_facts(word_graph: WordKnowledgeGraph) -> list[int]:
+    """Relation nodes of facts that links bring."""
+    nodes = (word_graph.kinds == NodeKind.RELATION).nonzero()[0]
+    return [int(node) for node in nodes if word_graph.origins[node, 1] >= 0]
 
 
 def _groups(

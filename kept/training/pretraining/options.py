@@ -35,6 +35,7 @@ class PretrainOptions(RunOptions):
         "one of {kept.methods:METHODS}."
     )
     as_published: bool | None = option(help_texts.AS_PUBLISHED)
+    long: str | None = option(help_texts.LONG)
     objective: tuple[str, ...] = option(
         "Train this objective with its default options instead of those of the method: "
         "one of {kept.objectives.model:OBJECTIVES}. May be repeated.",
