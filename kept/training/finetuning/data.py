@@ -237,11 +237,15 @@ class TaskData:
 
     def _part_examples(self) -> None:
         """Make an example of each window, with the words that belong to it and their labels."""
-        numbers, examples, words = [], [], []
+        numbers: list[int] = []
+        examples: list[TaskExample] = []
+        words: list[Words] = []
         for i, (example, whole) in enumerate(zip(self.examples, self._words, strict=True)):
             opened = self._text_windows.get(i)
             if opened is None:
-                numbers, examples, words = [*numbers, i], [*examples, example], [*words, whole]
+                numbers.append(i)
+                examples.append(example)
+                words.append(whole)
                 continue
             for window in opened:
                 own = [*map(window.owns, example.targets)]

@@ -321,24 +321,25 @@ class Predictor:
         (example,) = self._examples([question], graph, linker)
         data = self._reported([example], graph)
         graphs = [data.sample_graph(0, epoch=0, seed=0, window=w) for w in range(data.n_rows(0))]
-        relations = [(w, node) for w, each in enumerate(graphs) for node in _shown_facts(each)]
+        facts = _in_windows(graphs, [[("", [n]) for n in _shown_facts(each)] for each in graphs])
+        groups = _in_windows(graphs, [_groups(each, _shown_facts(each)) for each in graphs])
         links = example.linked.links
         linked = [i for i, link in enumerate(links) if link.entity or link.candidates]
-        batches = [
-            data.sample(0, epoch=0, seed=0),
-            *(data.encode_graph(0, without_fact(graphs[w], node), w) for w, node in relations),
-            *self._without_links(example, linked, graph),
+        whole = data.sample(0, epoch=0, seed=0)
+        without = [
+            {w: data.encode_graph(0, _without_facts(graphs[w], gone), w) for w, gone in at.items()}
+            for _, at in (*facts, *groups)
         ]
-        groups = [
-            (w, *group)
-            for w, each in enumerate(graphs)
-            for group in _groups(each, _shown_facts(each))
-        ]
-        batches += [
-            data.encode_graph(0, _without_facts(graphs[w], each), w) for w, _, each in groups
-        ]
-        changed = [None, *(w for w, _ in relations), *[None] * len(linked)]
-        scores = self._scores(batches, kind, [*changed, *(w for w, _, _ in groups)])
+        scores = self._scores(
+            whole,
+            [
+                {},
+                *without[: len(facts)],
+                *(_rows(each) for each in self._without_links(example, linked, graph)),
+                *without[len(facts) :],
+            ],
+            kind,
+        )
         names = self.model.question().labels
         if about is not None and about not in names:
             raise ConfigError(f"{about!r} is not a class; there are {', '.join(names)}")
@@ -353,27 +354,28 @@ class Predictor:
             change = float(scores[0, followed]) - score
             return Influence(kind, what, row, link, score, change, labels[index], attention)
 
-        attention = [
-            share
-            for w, each in enumerate(graphs)
-            for share in self._attention(
-                batches[0].take(slice(w, w + 1)),
-                [data.fact_nodes(each, node) for node in _shown_facts(each)],
-            )
-        ]
-        origins = [graphs[w].origins[node].tolist() for w, node in relations]
-        influences = [
-            influence("fact", fact_in_words(graph, row), row, link, 1 + i, attention[i])
-            for i, (link, row, _) in enumerate(origins)
-        ]
-        n_before = 1 + len(relations)
+        shares: dict[tuple[int, int], float | None] = {}
+        for w, each in enumerate(graphs):
+            nodes = _shown_facts(each)
+            places = [data.fact_nodes(each, node) for node in nodes]
+            row = self._attention(whole.take(slice(w, w + 1)), places)
+            shares |= {(w, node): share for node, share in zip(nodes, row, strict=True)}
+        influences = []
+        for i, (_, at) in enumerate(facts):
+            w, (node,) = next(iter(at.items()))
+            link, fact, _ = graphs[w].origins[node].tolist()
+            attention = shares[w, node]
+            what = fact_in_words(graph, fact)
+            influences.append(influence("fact", what, fact, link, 1 + i, attention))
+        n_before = 1 + len(facts)
         influences += [
             influence("link", _link_in_words(example.linked, i), None, i, n_before + n, None)
             for n, i in enumerate(linked)
         ]
         n_single = n_before + len(linked)
         together = []
-        for index, (w, why, nodes) in enumerate(groups, n_single):
+        for index, (why, at) in enumerate(groups, n_single):
+            w, nodes = next(iter(at.items()))
             rows = graphs[w].origins[nodes, 1].tolist()
             score = float(scores[index, followed])
             together.append(
@@ -410,7 +412,7 @@ class Predictor:
         graph, kind = self._graph(kg), self._one_class()
         data = self._reported(self._examples([question], graph, linker), graph)
         word_graph, batch = data.sample_graph(0, epoch=0, seed=0), data.sample(0, epoch=0, seed=0)
-        scores = self._scores([batch], kind, [None])[0]
+        scores = self._scores(batch, [{}], kind)[0]
         named = dict(zip(self.model.question().labels, scores.tolist(), strict=True))
         first = batch.take(slice(0, 1))
         return Reading(self._label(scores, kind), named, word_graph, first, data.view)
@@ -526,23 +528,26 @@ class Predictor:
 
     def _scores(
         self,
-        batches: Sequence[KnowledgeBatch],
+        whole: KnowledgeBatch,
+        changed: Sequence[Mapping[int, KnowledgeBatch]],
         kind: TaskKind,
-        windows: Sequence[int | None],
     ) -> Tensor:
-        """`[batch class]`: probabilities, or the number of a regression.
+        """`[change class]`: probabilities, or the number of a regression.
 
-        A batch is a text, a row for each window; or, where `windows` has a number, what takes the
-        place of that window of the first text.
+        `whole` is a text, a row for each window; a change says what is read in the place of some.
         """
+        rows = [whole, *(row for each in changed for row in each.values())]
         pad_id = hosts.padding_id(self.tokenizer)
-        batch = KnowledgeBatch.stack(batches, word_pad_id=pad_id).to(self.model.device)
-        parts = self.model(batch).class_logits.double().cpu().split([*map(len, batches)])
-        texts = [
-            part if w is None else torch.cat([parts[0][:w], part, parts[0][w + 1 :]])
-            for part, w in zip(parts, windows, strict=True)
-        ]
-        return kind.shares(torch.stack([each.mean(0) for each in texts]))
+        batch = KnowledgeBatch.stack(rows, word_pad_id=pad_id).to(self.model.device)
+        logits = self.model(batch).class_logits.double().cpu()
+        others = iter(logits[len(whole) :])
+        texts = []
+        for each in changed:
+            windows = logits[: len(whole)].clone()
+            for window in each:
+                windows[window] = next(others)
+            texts.append(windows.mean(0))
+        return kind.shares(torch.stack(texts))
 
     def _label(self, scores: Tensor, kind: TaskKind) -> str:
         return kind.answer(scores, self.model.question().labels, self.threshold)
@@ -652,8 +657,29 @@ def _far_ends(word_graph: WordKnowledgeGraph, relation: int) -> list[int]:
     return [int(word_graph.ids[node]) for node in ends if word_graph.origins[node, 1] >= 0]
 
 
+def _rows(batch: KnowledgeBatch) -> dict[int, KnowledgeBatch]:
+    return {row: batch.take(slice(row, row + 1)) for row in range(len(batch))}
+
+
+def _in_windows(
+    graphs: Sequence[WordKnowledgeGraph], groups: Sequence[Sequence[tuple[str, list[int]]]]
+) -> list[tuple[str, dict[int, list[int]]]]:
+    """Groups of relation nodes, by window, as one for all windows that show the same facts."""
+    joined: dict[Any, tuple[str, dict[int, list[int]]]] = {}
+    for w, (word_graph, of_window) in enumerate(zip(graphs, groups, strict=True)):
+        for why, nodes in of_window:
+            facts = tuple(map(tuple, word_graph.origins[nodes, :2].tolist()))
+            number = 0  # of the same facts in this window
+            while w in joined.get((why, facts, number), ("", {}))[1]:
+                number += 1
+            joined.setdefault((why, facts, number), (why, {}))[1][w] = nodes
+    return list(joined.values())
+
+
 def _without_facts(word_graph: WordKnowledgeGraph, relations: Sequence[int]) -> WordKnowledgeGraph:
     """The graph without several facts; nodes move when one goes, so each is looked up anew."""
+    if len(relations) == 1:
+        return without_fact(word_graph, relations[0])
     origins = [tuple(word_graph.origins[node, :2].tolist()) for node in relations]
     for link, row in origins:
         nodes = np.flatnonzero(

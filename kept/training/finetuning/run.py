@@ -263,7 +263,7 @@ def class_logits(
     """The logits of every item of `data`, for tasks with one answer a text; float32."""
     rows = torch.empty(len(data), len(model.question().labels))
     for indices, samples, _, logits in _answered(model, data, batch_size, 0):
-        parts = logits.split([*map(len, samples)])
+        parts = torch.split(logits, [*map(len, samples)])
         rows[indices] = torch.cat([_of_text(data.kind, part) for part in parts])
     return rows
 
