@@ -83,7 +83,8 @@ class Prediction:
 class ScoredItem:
     """What a model says of one item: the `logits` of its rows, and what its answer is read from.
 
-    `words` returns where each of its words is, `[word 2]`; `spans` the best spans of its `text`.
+    `words` returns where each of its words is, `[word 2]`, nodes of all rows counted through;
+    `spans` the best spans of its `text`.
     """
 
     logits: Tensor
@@ -287,7 +288,7 @@ class Tagging(TaskKind):
 
     def predict(self, item: ScoredItem) -> Prediction:
         """The best class at the first node of every word; OUTSIDE for a word without a node."""
-        logits = item.logits[0]
+        logits = item.logits.flatten(0, 1)
         best = logits.argmax(dim=1).tolist()
         shares = self.shares(logits.double()).amax(dim=1).tolist()
         places = [start if start < stop else None for start, stop in item.words()]

@@ -232,6 +232,7 @@ class _Maker:
             labels=labels,
             relink=relinking(self.knowledge or config.knowledge, self.graph),
             spans=config.span_options,
+            long=config.long,
         )
 
     def evaluation_data(self, examples: Sequence[TaskExample]) -> TaskData:

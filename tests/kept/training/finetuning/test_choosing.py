@@ -12,6 +12,7 @@ from entity_linking.dictionary import DictionaryLinker
 from kept.batches import IGNORE
 from kept.errors import BatchError, ConfigError
 from kept.graphs.builder import BuilderConfig
+from kept.graphs.cuts import UNCUT
 from kept.graphs.words import encode_words
 from kept.heads.model import KnowledgeForTask, task_loss
 from kept.inputs.views import builder_for
@@ -22,7 +23,7 @@ from kept.training.finetuning.config import FinetuneConfig
 from kept.training.finetuning.data import TaskData
 from kept.training.finetuning.predictor import Predictor
 from kept.training.finetuning.run import predict
-from kept.training.finetuning.windows import WHOLE, choice_rows
+from kept.training.finetuning.windows import choice_rows
 from kg_loaders import KnowledgeGraph
 from tests.kept.tiny_hosts import tiny_host
 
@@ -38,7 +39,7 @@ def test_each_row_is_the_question_and_one_choice(tokenizer: Any) -> None:
     for example in QUESTIONS:
         text, start = example.linked.text, example.linked.pair_start
         assert start is not None
-        (whole,) = encode_words([text], tokenizer, max_words=WHOLE, pair_starts=[start])
+        (whole,) = encode_words([text], tokenizer, max_words=UNCUT, pair_starts=[start])
         rows = choice_rows(whole, start, example.targets, max_words=64)
         for target, row in zip(example.targets, rows, strict=True):
             choice = text[target.start : target.end]
