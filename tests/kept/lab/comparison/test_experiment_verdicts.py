@@ -238,7 +238,9 @@ def test_a_headline_of_primary_contrasts_names_every_method_by_its_verdict() -> 
 
     def sentence(*results: PrimaryResult) -> str:
         text = headline(dataclasses.replace(whole, primary=results))
-        return text.replace("the gain of true knowledge over a control, on samples with a fact", "…")
+        return text.replace(
+            "the gain of true knowledge over a control, on samples with a fact", "…"
+        )
 
     assert sentence(primary(OPEN), late, primary(BETTER)) == (
         "Primary contrast (named after runs were made): … against those without, is larger with a "
