@@ -88,9 +88,7 @@ def write_sources(data: Path, folder: Path) -> None:
         "labels": ((entity, labels[entity]) for entity in entities),
         "aliases": ((row["qid"], row["alias"]) for row in aliases if row["qid"] in entities),
         "types": types_of(data, entities),
-        "relations": (
-            (name, relations[name]) for name in sorted({fact.relation for fact in named})
-        ),
+        "relations": ((name, relations[name]) for name in used),
     }
     for name, rows in tables.items():
         write_text(folder / f"{name}.tsv", "".join("\t".join(r) + "\n" for r in rows), force=True)
