@@ -61,6 +61,7 @@ class EncoderRunOptions(RunOptions):
 
     host: str | None = option(help_texts.HOST, check="local or hub")
     as_published: bool | None = option(help_texts.AS_PUBLISHED)
+    long: str | None = option(help_texts.LONG)
     learning_rate: float | None = option(
         help_texts.LEARNING_RATE, TRAINING, flag="--lr", bounds=(bounds.LEAST_RATE, bounds.MAX_RATE)
     )

@@ -289,8 +289,8 @@ class _Fit:
             else "the language model reads no longer texts: give parts of them"
         )
         for name, data in {"train": run.train, **run.evaluation}.items():
-            line = f"{name}: {data.cut}; {remedy}"
-            if data.cut.n_cut and line not in self.announced:
+            line = f"{name}: {data.cut}" + (f"; {remedy}" if data.cut.n_cut else "")
+            if data.cut.has_long and line not in self.announced:
                 self.announced.add(line)
                 self.announce(line)
 
