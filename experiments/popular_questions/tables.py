@@ -152,10 +152,10 @@ class Results:
         """The difference of two means."""
 
         def of(groups: list[str], own: Mask) -> Effect:
-            sides = (
-                [accuracy_counts(self.of(arm, measure)[own], groups)] for arm in (ours, theirs)
+            left, right = (
+                accuracy_counts(self.of(arm, measure)[own], groups) for arm in (ours, theirs)
             )
-            return difference(*sides, f1_value)
+            return difference([left], [right], f1_value)
 
         return self._wider(of, mask)
 

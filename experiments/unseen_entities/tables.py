@@ -104,8 +104,9 @@ class SplitResults:
 
     def gain(self, ours: str, theirs: str, mask: Mask) -> Effect:
         """Return the difference of two rows, paired by seed and question."""
-        both = zip(self.counts(ours, mask), self.counts(theirs, mask), strict=False)
-        return difference(*zip(*both, strict=True), f1_value)
+        left, right = ([*self.counts(row, mask)] for row in (ours, theirs))
+        n = min(len(left), len(right))
+        return difference(left[:n], right[:n], f1_value)
 
 
 @dataclass(frozen=True, eq=False)

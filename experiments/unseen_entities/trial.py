@@ -86,8 +86,8 @@ class UnseenTrial(CellTrial):
     def settings(self, row: str) -> CellSettings:
         """Return how a row's networks are trained."""
         own = self.config.training[self.worlds[row].name]
-        paths = (PathSettings(**own[name]) for name in ("ultra", "nbfnet"))
-        return CellSettings(TextSettings(**own["text"]), *paths, scored=own["scored"])
+        ultra, nbfnet = (PathSettings(**own[name]) for name in ("ultra", "nbfnet"))
+        return CellSettings(TextSettings(**own["text"]), ultra, nbfnet, own["scored"])
 
     def origin(self, row: str, seed: int) -> Origin:
         """See `CellTrial.origin`."""

@@ -33,7 +33,7 @@ def _text(words: str, pair_start: int | None = None) -> LinkedText:
     return LinkedText(words or "none", tuple(links), pair_start=pair_start)
 
 
-A, B, C = Candidate("A", 0.5), Candidate("B", 0.4), Candidate("C", 0.9)
+A, B, C = (Candidate(*each, 0.0) for each in (("A", 0.5), ("B", 0.4), ("C", 0.9)))
 
 
 def test_a_later_source_answers_for_what_is_left_alone() -> None:
