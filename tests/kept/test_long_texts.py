@@ -23,6 +23,7 @@ from kept.graphs.words import Words, encode_words, join_texts
 from kept.heads.model import KnowledgeForTask, mean_of_windows
 from kept.hosts import load_tokenizer
 from kept.inputs.views import builder_for
+from kept.lab.probing.models.base import words_around_masks
 from kept.methods import METHODS
 from kept.tasks.datasets.formats import TaskExample
 from kept.tasks.kinds import MULTI, OUTSIDE, REGRESSION, SINGLE, TAGGING
@@ -500,3 +501,35 @@ def test_parts_of_a_text_stay_in_its_document(small_graph: KnowledgeGraph, words
     assert len(data) == 3 + data.cut.n_windows
     for index in range(len(data)):
         assert data.sample(index, epoch=0, seed=0).pair_labels is not None
+
+
+# ---- a probe ---------------------------------------------------------------------------------
+def test_a_probe_reads_the_part_around_the_hole(words: Any) -> None:
+    """A hole behind the cut, at any place: all masks and the links next to them are read; a text
+    that fits, one whose hole is read, and a pair stay as they are."""
+    filler = text_of(40).text
+    start = f"{filler} x [MASK] [MASK]"
+    far = LinkedText(
+        f"{start} {filler}",
+        (gold_link(0, 3, "Q64"), gold_link(len(filler) + 1, len(filler) + 2, "Q90")),
+    )
+    near, short = LinkedText(f"[MASK] {filler}", ()), LinkedText("the [MASK]", ())
+    split = LinkedText(f"{text_of(13).text} [MASK] [MASK] {filler}", ())
+    pair = join_texts(text_of(40), LinkedText("the [MASK]", ()))
+    texts = [far, near, short, split, pair]
+    linked, encoded = words_around_masks(texts, words, MAX_WORDS)
+    n_masks = [int((each.ids == words.mask_token_id).sum()) for each in encoded]
+    assert n_masks == [2, 1, 1, 2, 1]
+    assert [link.entity for link in linked[0].links] == [None, "Q90"]
+    assert linked[1:3] == [near, short]
+    plain = encode_words(
+        [each.text for each in texts],
+        words,
+        max_words=MAX_WORDS,
+        pair_starts=[each.pair_start for each in texts],
+    )
+    for i in (1, 2, 4):
+        assert encoded[i].ids.tolist() == plain[i].ids.tolist()
+    apart = LinkedText(f"{filler} [MASK] {filler} [MASK]", ())
+    (same,) = words_around_masks([apart], words, MAX_WORDS)[1]
+    assert same.spans[1, 0] == 0
