@@ -23,7 +23,8 @@ from kept.apps.cli.progress import TrainingProgress
 from kept.apps.cli.training.run import catch_interrupt
 from kept.inputs.controls.conditions import KNOWLEDGE, Knowledge
 from kept.lab.comparison.experiment import Experiment
-from kept.lab.comparison.find import data_root, find_experiment, stopping
+from kept.lab.comparison.files import data_root, find_experiment
+from kept.lab.comparison.find import stopping
 from kept.lab.comparison.trial import ComparisonTrial
 from kept.lab.study.design import RunKey
 from kept.lab.study.run import Study
