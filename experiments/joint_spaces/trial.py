@@ -25,7 +25,8 @@ from kept.joint.training import train
 from kept.joint.writing import write_vectors
 from kept.lab.comparison.compare import compare
 from kept.lab.comparison.data import ExperimentData
-from kept.lab.comparison.experiment import Experiment, shipped_experiments
+from kept.lab.comparison.experiment import Experiment
+from kept.lab.comparison.files import shipped_experiments
 from kept.lab.study.comparison_tables import to_json, to_markdown
 from kept.lab.study.verdicts import Compared
 from kept.options import merged
