@@ -22,6 +22,7 @@ from kept.graphs.graph import NodeKind, WordKnowledgeGraph
 from kept.graphs.places import nodes_of, target_spans, text_nodes
 from kept.linking.knowbert import Choice
 from kg_loaders import KnowledgeGraph
+from kg_loaders.counting import counted
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +87,9 @@ class Encoded(Sequence[EncodedText]):
 
     def __repr__(self) -> str:
         cut = f"; {self.cut}" if self.cut is not None and self.cut.n_cut else ""
-        return f"Encoded({len(self)} texts, sentences {list(self.sentences.shape)}{cut})"
+        return (
+            f"Encoded({counted(len(self), 'texts')}, sentences {list(self.sentences.shape)}{cut})"
+        )
 
 
 def encoded_text(

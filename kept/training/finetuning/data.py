@@ -51,6 +51,7 @@ from kept.training.finetuning.windows import (
     windows,
 )
 from kg_loaders import KnowledgeGraph
+from kg_loaders.counting import counted
 
 CUT = "a target was cut off with the text"
 SAMPLES_COMPARED = 64
@@ -196,7 +197,10 @@ class TaskData:
     def __repr__(self) -> str:
         n_links = sum(len(example.linked.links) for example in self.examples)
         n_words = sum(len(words.ids) for words in self._words)
-        return f"TaskData({len(self)} texts, {n_links} links, {n_words} word pieces)"
+        return (
+            f"TaskData({counted(len(self), 'texts')}, {counted(n_links, 'links')}, "
+            f"{counted(n_words, 'word pieces')})"
+        )
 
     @property
     def fingerprint(self) -> str:
