@@ -10,6 +10,7 @@ from entity_linking.errors import LinkingError
 from entity_linking.mentions import LinkedText
 from entity_linking.parts import Candidates, CandidateSource
 from kg_loaders import KnowledgeGraph
+from kg_loaders.counting import counted
 
 
 class FirstFound:
@@ -94,7 +95,7 @@ class NotDeprecated:
         self._deprecated = frozenset(graph.entities.name(node) for node in nodes)
 
     def __repr__(self) -> str:
-        return f"NotDeprecated({self._source!r}, {len(self._deprecated)} entities)"
+        return f"NotDeprecated({self._source!r}, {counted(len(self._deprecated), 'entities')})"
 
     def candidates(self, texts: Sequence[LinkedText]) -> list[list[Candidates]]:
         """For each link of each text its candidates, as the source ordered them."""

@@ -52,6 +52,7 @@ from entity_linking.scorers.asking import (
 from entity_linking.scorers.rerank_logits import of_network, relative_logits
 from entity_linking.scorers.rerank_parts import DEFAULTS, RerankRecord, RerankSettings, Weights
 from entity_linking.scorers.rerank_table import RerankTable, feature_names, tabulate, targets
+from kg_loaders.counting import counted
 from kg_loaders.disk.columns import replaced
 from kg_loaders.disk.seals import FolderFormat, open_sealed, seal
 from kg_loaders.disk.writing import whole_folder
@@ -102,7 +103,7 @@ class Reranker:
     def __repr__(self) -> str:
         names = ", ".join([*self._cheap, *self._expensive])
         note = "" if self.asking is None else f"; asks to {self.asking.most_sure:.4f}"
-        return f"Reranker({names}; {self.record.n_mentions} mentions{note})"
+        return f"Reranker({names}; {counted(self.record.n_mentions, 'mentions')}{note})"
 
     @classmethod
     def fit(

@@ -26,6 +26,7 @@ from kept.graphs.places import nodes_of, target_spans, text_nodes
 from kept.graphs.windows import TextWindow
 from kept.linking.knowbert import Choice
 from kg_loaders import KnowledgeGraph
+from kg_loaders.counting import counted
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +92,9 @@ class Encoded(Sequence[EncodedText]):
 
     def __repr__(self) -> str:
         cut = f"; {self.cut}" if self.cut is not None and self.cut.has_long else ""
-        return f"Encoded({len(self)} texts, sentences {list(self.sentences.shape)}{cut})"
+        return (
+            f"Encoded({counted(len(self), 'texts')}, sentences {list(self.sentences.shape)}{cut})"
+        )
 
 
 def encoded_text(

@@ -17,6 +17,7 @@ from entity_linking.alignment import pieces_of_all
 from entity_linking.mentions import LinkedText
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.words import Words, encode_words
+from kg_loaders.counting import counted
 
 UNCUT = 1 << 24
 """A number of word pieces that cuts no text."""
@@ -62,13 +63,16 @@ class Cut:
     def __str__(self) -> str:
         share = self.n_pieces_lost / max(self.n_pieces, 1)
         cut = (
-            f"{self.n_cut} of {self.n_texts} texts cut at {self.max_words} word pieces "
-            f"({share:.0%} of the pieces, {self.n_links_lost} of {self.n_links} links lost)"
+            f"{self.n_cut} of {counted(self.n_texts, 'texts')} cut at "
+            f"{counted(self.max_words, 'word pieces')} "
+            f"({share:.0%} of the pieces, {self.n_links_lost} of "
+            f"{counted(self.n_links, 'links')} lost)"
         )
         if not self.n_windowed:
             return cut
         windows = (
-            f"{self.n_windowed} of {self.n_texts} texts read in {self.n_windows} windows of "
+            f"{self.n_windowed} of {counted(self.n_texts, 'texts')} read in "
+            f"{counted(self.n_windows, 'windows')} of "
             f"{self.max_words} word pieces"
         )
         return f"{windows}; {cut}" if self.n_cut else windows

@@ -116,7 +116,7 @@ def test_a_predictor_counts_and_offers_windows(
     (answer,) = predictor.predict([far], small_graph)
     (near,) = predictor.predict([question("the " * 17 + "old", "old")], small_graph)
     assert answer == near
-    assert "1 of 1 texts cut at 20 word pieces" in caplog.text
+    assert "1 of 1 text cut at 20 word pieces" in caplog.text
 
 
 def test_rows_of_a_text_lose_what_is_in_none_of_them() -> None:

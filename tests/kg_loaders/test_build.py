@@ -243,4 +243,4 @@ def test_text_columns_and_a_reader_of_ones_own(
     )
     assert graph.label(0) == "de"
     assert report.units == "items and lines"
-    assert str(report).startswith("4 items and lines = 2 triples + 1 texts + 1 duplicates")
+    assert str(report).startswith("4 items and lines = 2 triples + 1 text + 1 duplicate")

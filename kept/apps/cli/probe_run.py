@@ -54,6 +54,7 @@ from kept.lab.probing.tables import (
 from kept.randomness import generator
 from kept.results import Result
 from kg_loaders import KnowledgeGraph
+from kg_loaders.counting import counted
 from kg_loaders.damage import DamageReport
 from kg_loaders.disk.writing import refuse_file, write_json
 from kg_loaders.reading.lines import read_lines
@@ -232,8 +233,9 @@ def _print_questions(
     """Print the questions and their leaks; return the same for JSON."""
     n_facts = len(frozenset(item.group or item.id for item in questions.items))
     console.print(
-        f"{len(questions.items)} questions about {n_facts} of {questions.n_drawn_from} facts of "
-        f"{len(frozenset(item.relation for item in questions.items))} relations"
+        f"{counted(len(questions.items), 'questions')} about {n_facts} of "
+        f"{counted(questions.n_drawn_from, 'facts')} of "
+        f"{counted(len(frozenset(item.relation for item in questions.items)), 'relations')}"
     )
     if graph is not None:
         known = [item for item in questions.items if _ids(item.fact, graph)]

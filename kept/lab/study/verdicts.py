@@ -13,6 +13,7 @@ from kept.inputs.controls.conditions import Knowledge
 from kept.lab.study.design import Plan
 from kept.lab.study.store import RunRecord
 from kept.methods import BASELINE
+from kg_loaders.counting import counted
 
 LARGEST, SMALLEST = 1.0, 0.0005
 """No two scores are further apart, and no page shows less: effects beyond are not worth naming."""
@@ -71,7 +72,7 @@ def limits(effect: Effect) -> str:
     ruled_out = f"more than ±{effect.ruled_out:.3f} is ruled out, "
     return (
         f"{ruled_out if effect.ruled_out < LARGEST else ''}{invisible(effect.visible())} with "
-        f"{effect.n_seeds} seeds"
+        f"{counted(effect.n_seeds, 'seeds')}"
     )
 
 
@@ -296,7 +297,7 @@ class Compared:
         if any(run.startswith((f"{name}, ", f"{BASELINE}, ")) for run in self.missing):
             return "better than none so far; not every run is finished"
         visible_effect = max(pair.effect.visible() for pair in (base, *pairs.values()))
-        limit = f"{invisible(visible_effect)} with {base.effect.n_seeds} seeds"
+        limit = f"{invisible(visible_effect)} with {counted(base.effect.n_seeds, 'seeds')}"
         return f"{'knowledge helps' if pairs else 'better than none; no control was run'}; {limit}"
 
 

@@ -22,6 +22,7 @@ from safetensors.numpy import load, save
 
 from entity_linking.errors import LinkIndexError
 from entity_linking.parts import SentenceEncoder
+from kg_loaders.counting import counted
 from kg_loaders.disk.columns import replaced
 from kg_loaders.disk.seals import FolderFormat, is_of, open_sealed, seal
 from kg_loaders.disk.writing import whole_folder
@@ -70,7 +71,7 @@ class MatchingEncoder:
         self._name = f"{inner.name}/matching-{digest[:16]}"
 
     def __repr__(self) -> str:
-        return f"MatchingEncoder({self._name}, {self.record.n_mentions} mentions)"
+        return f"MatchingEncoder({self._name}, {counted(self.record.n_mentions, 'mentions')})"
 
     @property
     def name(self) -> str:

@@ -47,6 +47,7 @@ from kept.tasks.kinds import OUTSIDE, task_kind
 from kept.training.finetuning.markers import MARKERS, mark_targets
 from kept.training.finetuning.windows import choice_pieces, choice_rows, n_pieces, windows
 from kg_loaders import KnowledgeGraph
+from kg_loaders.counting import counted
 
 CUT = "a target was cut off with the text"
 SAMPLES_COMPARED = 64
@@ -275,7 +276,10 @@ class TaskData:
     def __repr__(self) -> str:
         n_links = sum(len(example.linked.links) for example in self.examples)
         n_words = sum(len(words.ids) for words in self._words)
-        return f"TaskData({len(self)} texts, {n_links} links, {n_words} word pieces)"
+        return (
+            f"TaskData({counted(len(self), 'texts')}, {counted(n_links, 'links')}, "
+            f"{counted(n_words, 'word pieces')})"
+        )
 
     @property
     def fingerprint(self) -> str:

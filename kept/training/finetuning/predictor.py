@@ -40,6 +40,7 @@ from kept.graphs.windows import LONG, Long
 from kept.heads.model import KnowledgeForTask
 from kept.heads.span import SpanOptions
 from kept.inputs.views import builder_for, view_for
+from kept.linking.given_mentions import link_given
 from kept.linking.linkers import METHODS as LINK_METHODS
 from kept.linking.linkers import LinkerSettings, Method, open_linker
 from kept.methods import method_of
@@ -168,11 +169,13 @@ class Predictor:
         case: Case = "smart",
         link_method: Method = BY_NAMES,
         long: Long = "cut",
+        links_given: bool = False,
     ) -> None:
         self.model, self.tokenizer, self.task = model.eval(), tokenizer, task
         self.case: Case = case
         self.link_method: Method = link_method
         self.long: Long = long
+        self.links_given = links_given
         self.markers, self.threshold = markers or TASKS[task].markers, threshold
         self.method = method_of(model.encoder)
         self.view = dict(view or {})
@@ -225,6 +228,7 @@ class Predictor:
             case=case or own_case,
             link_method=_link_method(Path(folder) / FIT_FILE),
             long=long,
+            links_given=bool(_data_of_fit(Path(folder) / FIT_FILE).get("links_given", False)),
         )
 
     def predict(
@@ -438,6 +442,9 @@ class Predictor:
         examples = [_example(each) for each in questions]
         used_linker = linker or self.linker(graph)
         texts = with_links([each.linked for each in examples], used_linker)
+        if self.links_given:
+            mentions = [() if each.linked.links else each.targets for each in examples]
+            texts = link_given(texts, mentions, graph, self.case)
         n_targets = self.model.config.head.get("n_targets", 0)
         kind = self.kind
         examples = [

@@ -50,6 +50,7 @@ from kept.objectives.model import objective_kind
 from kept.randomness import generator
 from kept.training.pretraining.stated import joined
 from kg_loaders import KnowledgeGraph
+from kg_loaders.counting import counted
 
 
 class WordGraphData:
@@ -147,8 +148,9 @@ class WordGraphData:
     def __repr__(self) -> str:
         n_inside = int((self._entities >= 0).sum())
         return (
-            f"WordGraphData({len(self)} texts, {n_inside} of {len(self._entities)} links in the "
-            f"graph, {len(self._words.ids)} word pieces)"
+            f"WordGraphData({counted(len(self), 'texts')}, {n_inside} of "
+            f"{counted(len(self._entities), 'links')} in the "
+            f"graph, {counted(len(self._words.ids), 'word pieces')})"
         )
 
     @property

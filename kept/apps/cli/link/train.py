@@ -12,6 +12,7 @@ from kept.apps.cli.options import LinkCase, RedirectFile
 from kept.apps.cli.terminal import echo
 from kept.bounds import MAX_SEED
 from kept.help_texts import GOLD, HELD_OUT, KG, LINK_INDEX, SEED
+from kg_loaders.counting import counted
 
 if TYPE_CHECKING:
     from entity_linking.mentions import LinkedText
@@ -132,7 +133,8 @@ def train(options: TrainOptions) -> None:
     model.save(options.output, force=options.force)
     record = model.record
     echo(
-        f"{record.n_mentions} mentions with candidates ({record.n_nil} NIL) in {len(texts)} texts, "
+        f"{counted(record.n_mentions, 'mentions')} with candidates ({record.n_nil} NIL) in "
+        f"{counted(len(texts), 'texts')}, "
         f"{record.n_held_out} held out; best epoch {record.best_epoch}, held-out loss "
         f"{record.held_out_loss:.4f}, {time.perf_counter() - began:.1f} s"
     )

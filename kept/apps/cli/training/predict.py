@@ -9,6 +9,7 @@ from kept.apps.cli.declared import Declared
 from kept.apps.cli.options import require_graph
 from kept.apps.cli.terminal import echo
 from kept.errors import CheckpointError, ConfigError
+from kg_loaders.counting import counted
 
 if TYPE_CHECKING:
     from kept.apps.cli.training.predict_options import PredictOptions
@@ -135,7 +136,7 @@ def _page(explanation: Explanation) -> str:
         facts = "; ".join(group.what)
         why = "which say the same" if group.why == SAME else "all facts of the mention"
         lines.append(
-            f"  {group.change:+.3f}  without {len(group.what)} facts, {why} ({facts}): "
+            f"  {group.change:+.3f}  without {counted(len(group.what), 'facts')}, {why} ({facts}): "
             f"{group.label or NO_ANSWER}"
         )
     if not explanation.influences:
