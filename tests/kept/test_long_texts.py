@@ -369,7 +369,7 @@ def test_a_predictor_explains_each_fact_of_a_long_text(
     predictor = Predictor(model, words, task="classification", builder=BUILDER, long="windows")
     with caplog.at_level(logging.INFO, logger="kept"):
         (answer,) = predictor.predictions([text], small_graph)
-    assert "1 of 1 texts read in" in caplog.text
+    assert "1 of 1 text read in" in caplog.text
     assert "cut at" not in caplog.text
     explanation = predictor.explain(text, small_graph)
     assert (explanation.label,) == answer.labels

@@ -110,7 +110,7 @@ def test_a_predictor_counts_and_offers_windows(
     assert "give shorter texts, or windows of them" in caplog.text
     caplog.clear()
     predictor.explain(long, small_graph)
-    assert caplog.text.count("texts cut at") == 1
+    assert caplog.text.count("text cut at") == 1
     caplog.clear()
     far = question("the " * 40 + "old", "old")  # read in a window around its mention
     (answer,) = predictor.predict([far], small_graph)
