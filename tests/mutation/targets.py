@@ -45,13 +45,13 @@ def draw(modules: Sequence[str], n: int, seed: int) -> tuple[str, ...]:
 def files_of(module: str, root: Path) -> tuple[str, ...]:
     """The test files that are tried on a module: those of `LISTED`, then the nearest.
 
-    After the first one comes the test of the module's own examples, where it shows any.
+    After the first of them comes the test of the module's own examples, where it shows any.
     """
     listed = [path for modules, paths in LISTED for path in paths if module in modules]
-    first, *others = [*listed, *nearest(module, root)]
+    near = nearest(module, root)
     has_examples = ">>> " in (root / module).read_text(encoding="utf-8")
     examples = [EXAMPLES.format(name_of(module))] if has_examples else []
-    return tuple(dict.fromkeys([first, *examples, *others]))[:MOST_FILES]
+    return tuple(dict.fromkeys([*(listed or near[:1]), *examples, *near]))[:MOST_FILES]
 
 
 def nearest(module: str, root: Path) -> tuple[str, ...]:
