@@ -16,6 +16,7 @@ from entity_linking.mentions import Candidate, Link, LinkedText
 from entity_linking.parts import CandidateSource
 from entity_linking.randomness import generator
 from kg_loaders import KnowledgeGraph
+from kg_loaders.counting import counted
 from kg_loaders.records import TextKind
 
 Origin = Literal["candidates", "type", "degree", "any"]
@@ -38,7 +39,7 @@ class CorruptionReport:
     def __str__(self) -> str:
         parts = ", ".join(f"{n} {origin}" for origin, n in self.swapped_by.items() if n)
         swapped = f"{self.n_swapped} swapped" + (f" ({parts})" if parts else "")
-        return f"{self.n_dropped} dropped, {swapped} of {self.n_links} links"
+        return f"{self.n_dropped} dropped, {swapped} of {counted(self.n_links, 'links')}"
 
 
 def corrupt(

@@ -20,7 +20,9 @@ from kg_loaders import plugins
 from kg_loaders.assembly import DEFAULT_LANGUAGES, Columns
 from kg_loaders.budget import ReaderBudget
 from kg_loaders.column_order import order_notes
+from kg_loaders.counting import counted
 from kg_loaders.damage import OPTION, DamagePolicy, DamageReport, Progress
+from kg_loaders.disk.arrow import mask_array
 from kg_loaders.disk.columns import replaced
 from kg_loaders.disk.folder import GRAPH
 from kg_loaders.disk.kinds import require_file_or_folder
@@ -43,6 +45,8 @@ from kg_loaders.stored_blocks import blocks_of
 if TYPE_CHECKING:
     from kg_loaders.large.spilled import SpilledColumns
 
+N_LABELS = 100
+"""Labels that are looked at before all are."""
 N_REASONS = 10
 """Reasons for which units were skipped, in an error."""
 CONCEPTNET_VERSIONS = ("-5.7.0", "-5.6.0", "-5.5.5", "-5.5.0")
@@ -228,11 +232,6 @@ class Source:
         return options
 
 
-def guess_format(path: Path) -> str:
-    """The format of a file, as `resolve_format` finds it."""
-    return resolve_format(path)[0]
-
-
 def resolve_format(path: Path) -> tuple[str, dict[str, str]]:
     """The format of a file by its name and its first bytes, and options of the reader.
 
@@ -408,7 +407,7 @@ def load(
         if types_of_facts:
             graph = _with_fact_types(graph, report, onto, beyond_memory, n_workers)
         _note_load(graph, report, onto)
-        report.notes += [*literal_notes(graph), *_names_apart(graph)]
+        report.notes += [*literal_notes(graph), *_names_apart(graph), *_names_of_relations(graph)]
         if any(source.format_name in TABLES for source in named):
             report.notes += order_notes(graph)
         report.notes += unread_names(report.skipped)
@@ -506,8 +505,9 @@ def _with_fact_types(
         )
         return graph
     report.notes.append(
-        f"{len(facts.pairs):,} types of {facts.n_entities:,} entities are taken from facts of "
-        f"{relations}, since no file gives types; --no-types-of-facts leaves them out"
+        f"{counted(len(facts.pairs), 'types', ',')} of "
+        f"{counted(facts.n_entities, 'entities', ',')}: those of the facts of {relations}, "
+        "since no file gives types; --no-types-of-facts leaves them out"
     )
     return with_fact_types(graph, facts, n_threads=n_threads)
 
@@ -536,6 +536,23 @@ def _names_apart(graph: KnowledgeGraph) -> list[str]:
     note = (
         f"none of the {len(named)} entities with a name is in a triple: names are of {first!r}, "
         f"triples of {joined!r}; give both files the same identifiers"
+    )
+    return [note]
+
+
+def _names_of_relations(graph: KnowledgeGraph) -> list[str]:
+    """A note where every label is a relation of the graph: the labels are a file of triples."""
+    texts = graph.entity_texts
+    is_label = np.asarray(texts.kinds) == TextKind.LABEL
+    labels = texts.values.filter(mask_array(is_label))
+    some = set(labels[:N_LABELS].to_pylist())
+    if not some or not some.issubset(graph.relations):  # of a large graph, all are looked at last
+        return []
+    if not set(labels.to_pylist()).issubset(graph.relations):
+        return []
+    note = (
+        f"every label of an entity is a relation of the graph, such as {min(some)!r}: a file of "
+        "triples is given without --labels, whose lines are an identifier and a name"
     )
     return [note]
 

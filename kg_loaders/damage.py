@@ -13,6 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from kg_loaders.budget import ReaderBudget
+from kg_loaders.counting import counted
 from kg_loaders.errors import DamageError, KgError
 
 Progress = Callable[[int], None]
@@ -158,10 +159,11 @@ class DamageReport:
             )
 
     def __str__(self) -> str:
-        further = f" + {self.n_further} further records" if self.n_further else ""
+        further = f" + {counted(self.n_further, 'further records')}" if self.n_further else ""
         skipped = f" + {self.n_skipped} skipped" if self.n_skipped else ""
         return (
-            f"{self.n_lines} {self.units}{further} = {self.n_triples} triples + "
-            f"{self.n_texts} texts + {self.n_duplicates} duplicates + {self.n_blank} blank + "
+            f"{self.n_lines} {self.units}{further} = {counted(self.n_triples, 'triples')} + "
+            f"{counted(self.n_texts, 'texts')} + {counted(self.n_duplicates, 'duplicates')} + "
+            f"{self.n_blank} blank + "
             f"{self.n_comment} comment + {self.n_rejected} rejected{skipped}"
         )

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from kg_loaders.assembly import Columns
 from kg_loaders.build import Source
+from kg_loaders.counting import counted
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.reading.blocks import TripleBlock
 from kg_loaders.store import KnowledgeGraph
@@ -50,7 +51,8 @@ class Forecast:
 
     def __str__(self) -> str:
         return (
-            f"about {self.n_triples:,} triples, {self.n_entities:,} entities and {self.n_texts:,} "
+            f"about {counted(self.n_triples, 'triples', ',')}, "
+            f"{counted(self.n_entities, 'entities', ',')} and {self.n_texts:,} "
             f"texts: {self.memory_bytes / 1e9:.1f} GB of memory, {self.disk_bytes / 1e9:.1f} GB on "
             f"the disk, {self.seconds / 60:.1f} minutes of processor time"
         )

@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kg_loaders.assembly import DEFAULT_LANGUAGES, Columns
+from kg_loaders.counting import counted
 from kg_loaders.disk import folder as disk
 from kg_loaders.disk.folder import FORMAT_VERSION, Manifest
 from kg_loaders.disk.keys import sorted_distinct
@@ -74,8 +75,9 @@ class KnowledgeGraph:
 
     def __repr__(self) -> str:
         return (
-            f"KnowledgeGraph({self.n_entities} entities, {self.n_relations} relations, "
-            f"{self.n_triples} triples, {self.content_hash[:12]})"
+            f"KnowledgeGraph({counted(self.n_entities, 'entities')}, "
+            f"{counted(self.n_relations, 'relations')}, "
+            f"{counted(self.n_triples, 'triples')}, {self.content_hash[:12]})"
         )
 
     def _repr_html_(self) -> str:

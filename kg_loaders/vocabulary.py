@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from kg_loaders.counting import counted
 from kg_loaders.disk.arrow import numbers_array, numpy_of, places_of, strings_array
 from kg_loaders.errors import DamageError, NodeIdError, UnknownNodeError
 from kg_loaders.spelling import did_you_mean
@@ -46,7 +47,7 @@ class Vocabulary:
         return isinstance(name, str) and self.find(name) is not None
 
     def __repr__(self) -> str:
-        return f"Vocabulary({len(self)} names)"
+        return f"Vocabulary({counted(len(self), 'names')})"
 
     @property
     def array(self) -> pa.LargeStringArray:
@@ -74,7 +75,7 @@ class Vocabulary:
         if index is None:
             suggestion = did_you_mean(name, self if len(self) <= MOST_COMPARED else ())
             raise UnknownNodeError(
-                f"{name!r} is not among the {len(self)} names of this graph{suggestion}"
+                f"{name!r} is not among the {counted(len(self), 'names')} of this graph{suggestion}"
             )
         return index
 

@@ -30,7 +30,7 @@ OF_USERS = {
     "entity_linking/scorers/asking.py": ("dear", "asked"),  # fields of a re-ranker's manifest
     "experiments/entity_linking/end_to_end/parts.py": ("bare",),  # fields of YAML files
     "experiments/joint_spaces/reading.py": ("strangers",),
-    "experiments/joint_spaces/study.py": ("strangers_of",),
+    "experiments/joint_spaces/trial.py": ("strangers_of",),
     "kept/apps/cli/ask.py": ("ask",),  # the command
     "kept/apps/serve/mcp_server.py": ("ask",),  # the tool
     "kept/apps/serve/service.py": ("ask",),

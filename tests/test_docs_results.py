@@ -12,7 +12,7 @@ from typer.main import get_command
 
 from kept.apps.cli import app
 from kept.joint.assembly import MODELS
-from kept.lab.comparison.experiment import shipped_experiments
+from kept.lab.comparison.files import shipped_experiments
 from kept.methods import METHODS
 
 ROOT = Path(__file__).parent.parent

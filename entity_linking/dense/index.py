@@ -39,6 +39,7 @@ from entity_linking.dense.folder import Dtype, Kind, Manifest
 from entity_linking.errors import LinkIndexError, LinkingError
 from entity_linking.parts import SentenceEncoder
 from kg_loaders import KnowledgeGraph, Vocabulary
+from kg_loaders.counting import counted
 
 QUERIES_PER_STEP = 128
 FETCH_MORE, FETCH_MOST = 16, 4096
@@ -68,7 +69,8 @@ class IndexReport:
     def __str__(self) -> str:
         recall = ", ".join(f"@{k} {share:.3f}" for k, share in self.recall)
         return (
-            f"{self.kind} index of {self.n_entities} entities: recall against comparing all "
+            f"{self.kind} index of {counted(self.n_entities, 'entities')}: recall against "
+            "comparing all "
             f"{recall} ({self.n_queries} queries); {self.vector_bytes / 2**20:.1f} MiB vectors, "
             f"{self.index_bytes / 2**20:.1f} MiB index"
         )
@@ -97,7 +99,7 @@ class DenseIndex:
 
     def __repr__(self) -> str:
         m = self._manifest
-        return f"DenseIndex({m.n_entities} entities, {m.kind}, {m.encoder})"
+        return f"DenseIndex({counted(m.n_entities, 'entities')}, {m.kind}, {m.encoder})"
 
     def __len__(self) -> int:
         return self._manifest.n_entities

@@ -39,6 +39,7 @@ from entity_linking.fuzzy.ngrams import (
 from entity_linking.mentions import Candidate, LinkedText
 from entity_linking.parts import Candidates
 from kg_loaders import KnowledgeGraph, TextKind
+from kg_loaders.counting import counted
 from kg_loaders.disk.arrow import numbers_array
 
 NAMES_PER_SEGMENT = 1 << 20
@@ -97,7 +98,10 @@ class FuzzyIndex:
         return type(self)((*self._stored, *added), max_postings=self._max_postings)
 
     def __repr__(self) -> str:
-        return f"FuzzyIndex({self.n_names} names in {len(self._stored)} segments)"
+        return (
+            f"FuzzyIndex({counted(self.n_names, 'names')} in "
+            f"{counted(len(self._stored), 'segments')})"
+        )
 
     @property
     def n_names(self) -> int:

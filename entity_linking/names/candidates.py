@@ -37,7 +37,7 @@ MOST_WORDS_INSIDE = 6
 MOST_OVERLAPPING = 1_000
 
 _REMEMBERED: WeakKeyDictionary[
-    NameIndex, dict[tuple[int, bool, PriorFormula], dict[str, Candidates]]
+    NameIndex, dict[tuple[int, bool, bool, PriorFormula], dict[str, Candidates]]
 ] = WeakKeyDictionary()
 """What surfaces may mean, by index and settings: mentions are found and linked by the same."""
 
@@ -53,7 +53,8 @@ class NameCandidates:
     text ("Beckham" and "David Beckham"), or its acronym, takes over the longer one's candidates in
     the share that `names.rules.document` gives, whichever comes first in the text.
 
-    With `varied` off, only names written as the surface (in whatever case) count.
+    With `varied` off, only names written as the surface (in whatever case) count. With
+    `covers_mention` on, only names with every word of the surface do, as written or inflected.
 
     >>> from entity_linking import gold_link
     >>> from kg_loaders import Text, TextKind, graph_from_records
@@ -70,13 +71,15 @@ class NameCandidates:
         max_candidates: int = 30,
         varied: bool = True,
         in_document: bool = True,
+        covers_mention: bool = False,
         formula: PriorFormula = PriorFormula(),  # noqa: B008 - frozen
     ) -> None:
         if max_candidates < 1:
             raise LinkingError(f"max_candidates is {max_candidates}; give 1 or more")
         self._index, self._max, self._formula = index, max_candidates, formula
         self._varied, self._in_document = varied, in_document
-        settings = max_candidates, varied, formula
+        self._covers_mention = covers_mention
+        settings = max_candidates, varied, covers_mention, formula
         self._cache = _REMEMBERED.setdefault(index, {}).setdefault(settings, {})
         self._held: dict[tuple[tuple[str, ...], int | None], list[Held]] = {}
 
@@ -157,7 +160,8 @@ class NameCandidates:
         base = base or without_possessive(surface)
         words = loosen(base).split()
         forms = [(form, kind, 1.0) for form, kind in variants]
-        forms.extend((form, Kind.INSIDE, share) for form, share in _inside(words))
+        if not self._covers_mention:
+            forms.extend((form, Kind.INSIDE, share) for form, share in _inside(words))
         return _Ways(forms, base, words)
 
     def _hits(self, ways: _Ways, keys: list[str]) -> list[Hit]:
@@ -171,7 +175,8 @@ class NameCandidates:
         telling = [word for word in name_words(ways.base) if word not in STOP_WORDS]
         if telling:
             hits.extend(self._in_part(telling))
-            hits.extend(self._overlapping(telling))
+            if not self._covers_mention:
+                hits.extend(self._overlapping(telling))
         return hits
 
     def _initialled(self, words: list[str]) -> Iterator[Hit]:

@@ -68,9 +68,14 @@ def readable(identifier: str) -> str:
     return (unquote(iri[1]) if iri else identifier).replace("_", " ")
 
 
-_READABLE = re.compile(r"[^\W\d_]{2}[^\d:/<>]*")
-"""Of words alone: no code (`Q90`, `C0001`) and no IRI."""
+_CODE, _WORD = re.compile(r"[\d:/<>]"), re.compile(r"[^\W\d_]{2}")
+"""What codes (`Q90`, `C0001`) and IRIs have, and what names have."""
 N_LOOKED_AT = 10_000
+
+
+def _reads_as_name(identifier: str) -> bool:
+    name = readable(identifier)
+    return _CODE.search(name) is None and _WORD.search(name) is not None
 
 
 def nameless(graph: KnowledgeGraph) -> list[str]:
@@ -93,26 +98,29 @@ def nameless(graph: KnowledgeGraph) -> list[str]:
     has_name[np.asarray(texts.nodes())[is_name]] = True
     numbers = np.flatnonzero(~has_name)[:N_LOOKED_AT].tolist()
     names = [graph.entities.name(number) for number in numbers]
-    return [name for name in names if _READABLE.fullmatch(readable(name))]
+    return [name for name in names if _reads_as_name(name)]
 
 
 def identifiers_note(graph: KnowledgeGraph) -> str:
     """What to say of a graph that is linked by its identifiers; "" where they read like names.
 
     >>> from kg_loaders import Triple, graph_from_records
-    >>> identifiers_note(graph_from_records([Triple("Lea Holt", "lives in", "Oslo")]))
+    >>> identifiers_note(graph_from_records([Triple("Lea Holt", "born in", "1950")]))
+    ''
+    >>> identifiers_note(graph_from_records([Triple('"Holt", Inc.', "seat", "Oslo")]))
     ''
     >>> identifiers_note(graph_from_records([Triple("Q90", "P36", "Oslo")])).split("; ")[0]
-    'it has no names: texts are linked by its identifiers, such as Q90'
+    'the graph has no names: texts are linked by its identifiers, such as Q90'
     """
     if _has_names(graph) and IDENTIFIERS not in graph.manifest.sources:
         return ""
-    names = [graph.entities.name(n) for n in range(min(graph.n_entities, N_LOOKED_AT))]
-    code = next((name for name in names if not _READABLE.fullmatch(readable(name))), None)
+    heads = np.flatnonzero(np.diff(graph.out_offsets))[:N_LOOKED_AT].tolist()  # no values
+    names = [graph.entities.name(head) for head in heads]
+    code = next((name for name in names if not _reads_as_name(name)), None)
     if code is None:
         return ""
     return (
-        f"it has no names: texts are linked by its identifiers, such as {code[:80]}; "
+        f"the graph has no names: texts are linked by its identifiers, such as {code[:80]}; "
         "`kept kg build --labels` names them"
     )
 

@@ -38,6 +38,7 @@ from entity_linking.names.segment import (
 )
 from entity_linking.names.texts import Texts
 from kg_loaders import KnowledgeGraph
+from kg_loaders.counting import counted
 
 MOST_ENTRIES = 512
 MOST_REMEMBERED = 32_768
@@ -84,8 +85,8 @@ class NameIndex:
 
     def __repr__(self) -> str:
         return (
-            f"NameIndex({self.n_entities} entities, {self.n_names} names, "
-            f"{len(self.segments)} segments)"
+            f"NameIndex({counted(self.n_entities, 'entities')}, {counted(self.n_names, 'names')}, "
+            f"{counted(len(self.segments), 'segments')})"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -23,7 +23,7 @@ from entity_linking.dictionary import DictionaryLinker
 from entity_linking.mentions import LinkedText
 from experiments.command import CELL_OPTIONS, Results, data_root, run_cells, run_study
 from experiments.joint_spaces.reading import write_shuffled
-from experiments.joint_spaces.study import trained
+from experiments.joint_spaces.trial import trained
 from experiments.wk_completion.data import RelationData, read_world
 from kept.batches import N_SPECIAL_ROWS
 from kept.encoders.ebert import EBERT

@@ -21,7 +21,7 @@ from torch import Tensor
 from entity_linking.annotations import write_jsonl
 from entity_linking.dictionary import DictionaryLinker
 from experiments.joint_spaces.reading import trained_network, write_entities, write_shuffled
-from experiments.joint_spaces.study import trained
+from experiments.joint_spaces.trial import trained
 from experiments.stages import StagedStudy, main
 from kept.joint.assembly import VECTORS, JointConfig
 from kept.kge.vectors import TransEVectors

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from entity_linking.annotations import write_jsonl
 from entity_linking.mentions import LinkedText
 from experiments.command import CELL_OPTIONS, Results, announce, run_study
-from experiments.joint_spaces.study import SHUFFLED, shuffled, trained
+from experiments.joint_spaces.trial import SHUFFLED, shuffled, trained
 from kept.evaluation.paired import accuracy_counts
 from kept.joint.assembly import VECTORS, JointConfig
 from kept.kge.gnn.bertmk import train_bertmk

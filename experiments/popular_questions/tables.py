@@ -13,8 +13,8 @@ import numpy as np
 
 from experiments.command import write_results
 from experiments.popular_questions.questions import POPULARITY
-from kept.evaluation.crossed import Effect, effect
-from kept.evaluation.paired import accuracy_counts, f1_value, minus
+from kept.evaluation.crossed import Effect, difference, effect
+from kept.evaluation.paired import accuracy_counts, f1_value
 from kept.lab.questions.answering import ARTICLE, CHOSEN, EXACT, REFUSED, is_right
 from kept.lab.study.cells import page_of
 from kept.lab.study.tables import Table, with_interval
@@ -161,8 +161,7 @@ class Results:
             left, right = (
                 accuracy_counts(self.of(arm, measure)[chosen], groups) for arm in (ours, theirs)
             )
-            both = np.concatenate([left, right], axis=-1)[None]
-            return effect(both, minus(f1_value, left.shape[-1]))
+            return difference([left], [right], f1_value)
 
         return self._wider(of, mask)
 

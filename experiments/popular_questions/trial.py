@@ -9,6 +9,7 @@ interrupted command continues; more `--seeds` add questions about other subjects
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from transformers import PreTrainedModel
 
 from entity_linking.mentions import LinkedText, Linker
 from entity_linking.parts import SentenceEncoder
-from experiments.command import announce, data_root, study_parser
+from experiments.command import announce, data_root, run_study
 from experiments.popular_questions.questions import (
     Pool,
     Question,
@@ -371,16 +372,10 @@ class PopularQuestions(PlainCellTrial):
         return stored_once(path, SeedQuestions, make)
 
 
-def main() -> None:
-    """Answer what is missing and write the page."""
-    parser = study_parser(__doc__)
-    parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--page", action="store_true", help="only write the page")
-    arguments = parser.parse_args()
-    answers = arguments.config.parent / "answers"
-    settings = Settings.read(arguments.config)
+def run(settings: Settings, arguments: argparse.Namespace) -> None:
+    """Answer what is missing and write the page beside the configuration."""
+    here = arguments.config.parent
     if not arguments.page:
-        torch.set_num_threads(1)
         built, degrees = graph_of(data_root(), arguments.out)
         linking = LinkerSettings(kg=str(arguments.out / "kg"))
         graph = open_graph(linking)
@@ -388,13 +383,18 @@ def main() -> None:
         pool = Pool(built, degrees, settings)
         for seed in range(arguments.seeds):
             study = PopularQuestions(
-                settings, graph, linker, encoder, pool.draw(seed), seed, arguments.out, answers
-            )
+                settings, graph, linker, encoder, pool.draw(seed), seed, arguments.out,
+                here / "answers",
+            )  # fmt: skip
             study.stored_questions()
             study.run_missing(announce=announce)
-            write_page(arguments.config.parent, answers)
-    write_page(arguments.config.parent, answers)
+            write_page(here, here / "answers")
+    write_page(here, here / "answers")
 
 
 if __name__ == "__main__":
-    main()
+    run_study(
+        __doc__, Settings, run,
+        {"--seeds": {"type": int, "default": 2},
+         "--page": {"action": "store_true", "help": "only write the page"}},
+    )  # fmt: skip

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kept.evaluation.crossed import Effect, effect
-from kept.evaluation.paired import accuracy_counts, f1_value, minus
+from kept.evaluation.crossed import Effect, difference, effect
+from kept.evaluation.paired import accuracy_counts, f1_value
 from kept.lab.study.cells import page_of
 from kept.lab.study.tables import Table, with_interval
 
@@ -29,6 +29,8 @@ QUESTIONS = "questions-"
 CELL = re.compile(r"(?P<graph>.+)-(?P<split>\d+)-(?P<seed>\d+)")
 Values = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+MaskOf = Callable[["SplitResults"], Mask]
+"""Which questions of a split are in a slice."""
 TITLES = {"codex-s": "CoDEx-S", "fb15k-237": "FB15k-237", "wn18rr": "WN18RR"}
 TEXT, PATHS, MIX = "text", "ULTRA + NBFNet", "text + paths"
 PARTS = (TEXT, "ULTRA", "NBFNet")
@@ -107,11 +109,9 @@ class SplitResults:
 
     def gain(self, ours: str, theirs: str, mask: Mask) -> Effect:
         """Return the difference of two rows, paired by seed and question."""
-        left, right = (self.counts(row, mask) for row in (ours, theirs))
+        left, right = ([*self.counts(row, mask)] for row in (ours, theirs))
         n = min(len(left), len(right))
-        left, right = left[:n], right[:n]
-        both = np.concatenate([left, right], axis=-1)
-        return effect(both, minus(f1_value, left.shape[-1]))
+        return difference(left[:n], right[:n], f1_value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,13 +155,11 @@ class Results:
         """The graphs in the order of the page."""
         return tuple(graph for graph in TITLES if graph in self.splits)
 
-    def score(self, graph: str, row: str, mask: Callable[[SplitResults], Mask]) -> Effect:
+    def score(self, graph: str, row: str, mask: MaskOf) -> Effect:
         """Return the MRR of a row over splits and seeds."""
         return over_splits([s.score(row, mask(s)) for s in self.splits[graph]])
 
-    def gain(
-        self, graph: str, ours: str, theirs: str, mask: Callable[[SplitResults], Mask]
-    ) -> Effect:
+    def gain(self, graph: str, ours: str, theirs: str, mask: MaskOf) -> Effect:
         """Return the difference of two rows over splits and seeds."""
         return over_splits([s.gain(ours, theirs, mask(s)) for s in self.splits[graph]])
 
@@ -208,8 +206,9 @@ def page(results: Results) -> str:
         "## Differences", _differences(results), "## Controls", _scores(results, CONTROLS),
         "## With fewer facts", _by_most_facts(results),
         "## By the number of facts that may be read", *_by_facts(results),
-        "## By what is unseen", *_by_side(results),
-        "## By whether a fact joins the two entities", *_by_shared_fact(results),
+        "## By what is unseen", *_by(results, "query", SIDES),
+        "## By whether a fact joins the two entities", JOINED_SAYS,
+        *_by(results, "pair", JOINED),
         "## By relation", *_by_relation(results),
         "## By split and seed", _by_split(results), "## Weights of the mix", _weights(results),
     )  # fmt: skip
@@ -325,9 +324,7 @@ def _differences(results: Results) -> str:
     return _table(("difference", *(TITLES[graph] for graph in results.graphs)), rows)
 
 
-def _slice_row(
-    results: Results, graph: str, name: str, mask: Callable[[SplitResults], Mask]
-) -> list[str] | None:
+def _slice_row(results: Results, graph: str, name: str, mask: MaskOf) -> list[str] | None:
     """Return name, number of questions, the three scores, and two differences."""
     listed = results.splits[graph]
     if any(len(np.unique(s.questions["unseen"][mask(s)])) < 2 for s in listed):
@@ -344,63 +341,54 @@ def _slice_row(
 SLICE_HEAD = ("questions", "text", "paths", "both", "paths − text", "both − text", "both − paths")
 
 
-def _by_facts(results: Results) -> list[str]:
+def _slices(results: Results, graph: str, kinds: Mapping[str, MaskOf]) -> list[list[str]]:
+    """Return the rows of the slices with questions enough."""
+    rows = (_slice_row(results, graph, name, mask) for name, mask in kinds.items())
+    return [row for row in rows if row is not None]
+
+
+def _by(results: Results, what: str, kinds: Mapping[str, MaskOf]) -> list[str]:
+    """Return a table of slices for each graph under its name."""
     parts = []
     for graph in results.graphs:
-        rows = []
-        for low, high in FACTS:
-            name = (
-                str(low) if low == high else f"{low} to {high}" if high < 1 << 16 else f"{low} on"
-            )
-            rows.append(_slice_row(results, graph, name, lambda s, low=low, high=high: (  # type: ignore[misc]
-                (s.questions["n_facts"] >= low) & (s.questions["n_facts"] <= high))))  # fmt: skip
-        table = _table(("facts", *SLICE_HEAD), [row for row in rows if row])
+        table = _table((what, *SLICE_HEAD), _slices(results, graph, kinds))
         parts += [f"**{TITLES[graph]}**", table]
     return parts
 
 
-def _by_side(results: Results) -> list[str]:
-    kinds: dict[str, Callable[[SplitResults], Mask]] = {
-        "of the unseen entity, a seen one": lambda s: (
-            ~s.questions["is_answer"] & ~s.questions["both"]
-        ),
-        "of a seen entity, the unseen one": lambda s: (
-            s.questions["is_answer"] & ~s.questions["both"]
-        ),
-        "both are unseen": lambda s: s.questions["both"],
-    }
-    parts = []
-    for graph in results.graphs:
-        rows = [_slice_row(results, graph, name, mask) for name, mask in kinds.items()]
-        parts += [f"**{TITLES[graph]}**", _table(("query", *SLICE_HEAD), [r for r in rows if r])]
-    return parts
+def _by_facts(results: Results) -> list[str]:
+    def having(low: int, high: int) -> MaskOf:
+        return lambda s: (s.questions["n_facts"] >= low) & (s.questions["n_facts"] <= high)
+
+    names = {(low, high): f"{low} to {high}" if high < 1 << 16 else f"{low} on"
+             for low, high in FACTS}  # fmt: skip
+    names |= {both: str(both[0]) for both in FACTS if both[0] == both[1]}
+    return _by(results, "facts", {names[both]: having(*both) for both in FACTS})
 
 
-def _by_shared_fact(results: Results) -> list[str]:
-    """Return the slices by `shares_fact`; the reverse of a symmetric triple is such a fact."""
-    says = (
-        "A fact that may be read joins the two entities of the triple, in either direction and by "
-        "any relation: often the reverse of a symmetric one. Paths then need not go far."
-    )
-    parts = [says]
-    kinds: dict[str, Callable[[SplitResults], Mask]] = {
-        "a fact joins them": lambda s: s.questions["shares_fact"],
-        "none does": lambda s: ~s.questions["shares_fact"],
-    }
-    for graph in results.graphs:
-        rows = [_slice_row(results, graph, name, mask) for name, mask in kinds.items()]
-        parts += [f"**{TITLES[graph]}**", _table(("pair", *SLICE_HEAD), [r for r in rows if r])]
-    return parts
+SIDES: Mapping[str, MaskOf] = {
+    "of the unseen entity, a seen one": lambda s: ~s.questions["is_answer"] & ~s.questions["both"],
+    "of a seen entity, the unseen one": lambda s: s.questions["is_answer"] & ~s.questions["both"],
+    "both are unseen": lambda s: s.questions["both"],
+}
+JOINED: Mapping[str, MaskOf] = {
+    "a fact joins them": lambda s: s.questions["shares_fact"],
+    "none does": lambda s: ~s.questions["shares_fact"],
+}
+JOINED_SAYS = (
+    "A fact that may be read joins the two entities of the triple, in either direction and by "
+    "any relation: often the reverse of a symmetric one. Paths then need not go far."
+)
 
 
 def _by_relation(results: Results) -> list[str]:
+    def of(number: int) -> MaskOf:
+        return lambda s: s.questions["relation"] == number
+
     parts = []
     for graph in results.graphs:
-        rows = []
-        for number, name in enumerate(results.relations[graph]):
-            row = _slice_row(results, graph, name, lambda s, n=number: s.questions["relation"] == n)  # type: ignore[misc]
-            if row is not None:
-                rows.append(row)
+        kinds = {name: of(number) for number, name in enumerate(results.relations[graph])}
+        rows = _slices(results, graph, kinds)
         rows.sort(key=lambda row: float(row[3]) - float(row[2]), reverse=True)
         weights_of = (
             rows if len(rows) <= 2 * N_RELATIONS else rows[:N_RELATIONS] + rows[-N_RELATIONS:]

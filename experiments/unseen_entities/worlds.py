@@ -9,7 +9,6 @@ Axis legend: entity, relation, triple, question, piece (of a text).
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
 import re
@@ -206,9 +205,10 @@ def read_benchmark(root: Path, name: str) -> tuple[Splits, list[str]]:
 
 def _wikidata_descriptions(root: Path, graph: KnowledgeGraph) -> list[str]:
     """Return Wikidata's short descriptions of Freebase's entities."""
-    packed = (root / "wikidata_labels/fb_entity2wikidata.json.gz").read_bytes()
-    table = json.loads(gzip.decompress(packed))
-    return [table.get(name, {}).get("description") or "" for name in graph.entities]
+    from kept.tasks.datasets.public_files import json_of
+
+    rows = json_of(root / "wikidata_labels/fb_entity2wikidata.json")
+    return [rows.get(name, {}).get("description") or "" for name in graph.entities]
 
 
 def _extracts(folder: Path) -> dict[str, str]:

@@ -19,6 +19,7 @@ from kept.errors import CheckpointError, ConfigError
 from kept.graphs.coverage import summary
 from kept.methods import BASELINE, METHODS, method_of, title
 from kg_loaders import KnowledgeGraph
+from kg_loaders.counting import counted
 
 NOT_KNOWN = "not known"
 _MARKUP = re.compile(r"([\\`*_\[\]<>|#&])")
@@ -139,8 +140,11 @@ def _graph(
 def _hashes(config: Any, graph: KnowledgeGraph | None) -> str:
     if not config.content_hash:
         return NOT_KNOWN
-    sizes = f"{config.n_entities:,} entities, {config.n_relations:,} relations"
-    facts = "" if graph is None else f", {graph.n_triples:,} facts"
+    sizes = (
+        f"{counted(config.n_entities, 'entities', ',')}, "
+        f"{counted(config.n_relations, 'relations', ',')}"
+    )
+    facts = "" if graph is None else f", {counted(graph.n_triples, 'facts', ',')}"
     return f"content `{config.content_hash}`, ids `{config.id_space_hash}`; {sizes}{facts}"
 
 
@@ -150,7 +154,7 @@ def _training(config: Any, settings: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"the objective {_plain(name)}" for name in config.objectives)
     training = settings.get("training")
     if isinstance(training, dict) and training.get("steps") is not None:
-        yield f"{training['steps']} steps"
+        yield counted(training["steps"], "steps")
 
 
 def _coverage(run: Path | None, metrics: Mapping[str, Any]) -> dict[str, str]:

@@ -8,6 +8,7 @@ an effect of knowledge. Axis legend: link, text.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -24,6 +25,7 @@ from kept.graphs.cuts import Cut
 from kept.graphs.naming import n_with_names
 from kept.graphs.views.base import View
 from kg_loaders import KnowledgeGraph
+from kg_loaders.counting import counted
 
 LOW_SHARE = 0.1
 """Below it a share of samples is called low: a score moves by no more than the share that reads the
@@ -67,15 +69,16 @@ class Coverage:
         return shares | {"read": self.read / self.looked_at if has_read else None}  # type: ignore[operator]
 
     def as_json(self) -> dict[str, Any]:
-        """Counts and shares, as metrics files hold them; what was cut where anything was."""
-        counts = asdict(self)
-        if self.cut is None or not self.cut.n_cut:
-            del counts["cut"]
+        """Counts and shares, as metrics files hold them; what was cut, or read in windows."""
+        counts = asdict(dataclasses.replace(self, cut=None))
+        del counts["cut"]
+        if self.cut is not None and self.cut.has_long:
+            counts["cut"] = self.cut.as_json()
         return {**counts, "shares": self.shares}
 
     def __str__(self) -> str:
-        line = f"{summary(self.as_json())} of {self.n} texts"
-        return f"{line}; {self.cut}" if self.cut is not None and self.cut.n_cut else line
+        line = f"{summary(self.as_json())} of {counted(self.n, 'texts')}"
+        return f"{line}; {self.cut}" if self.cut is not None and self.cut.has_long else line
 
 
 def summary(coverage: dict[str, Any] | None) -> str:
@@ -209,7 +212,8 @@ def require_read(
     links = [link for text in texts for link in text.links if link.entity is not None]
     why = next(_reasons(coverage, texts, links, graph, view, is_linked))
     raise NoKnowledgeError(
-        f"nothing of {graph} is shown to the model in {of} ({len(texts)} texts): {why}. Training "
+        f"nothing of {graph} is shown to the model in {of} ({counted(len(texts), 'texts')}): "
+        f"{why}. Training "
         "would go as with knowledge off"
     )
 
@@ -267,14 +271,16 @@ def _reasons(
     if not coverage.with_link:
         first = next(iter(graph.entities), "none at all")
         yield (
-            f"none of the {len(links)} links, such as {links[0].entity!r}, is to an entity "
+            f"none of the {counted(len(links), 'links')}, such as {links[0].entity!r}, is to "
+            "an entity "
             f"of the graph, such as {first!r}; give the graph that the texts were linked "
             f"with, or link "
             "them again"
         )
     if not coverage.with_fact:
         yield (
-            f"{coverage.with_link} texts have a link, and no linked entity has a fact that "
+            f"{counted(coverage.with_link, 'texts')} with a link, and no linked entity has a "
+            "fact that "
             f"the model may read (facts between the target pairs are hidden); give a graph "
             f"with facts about "
             "these entities"

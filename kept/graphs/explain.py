@@ -10,6 +10,7 @@ import numpy as np
 
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph
 from kept.graphs.views import is_anchor
+from kg_loaders.counting import counted
 from kg_loaders.errors import GraphMismatchError
 from kg_loaders.store import KnowledgeGraph
 
@@ -179,7 +180,9 @@ def left_out(built: WordKnowledgeGraph, graph: KnowledgeGraph) -> list[str]:
     visible_rows = np.unique(rows[rows >= 0])
     n_shown = int(np.isin(graph.triples[visible_rows, 0], heads).sum())
     if n_shown < n_facts:
-        sentences.append(f"{n_shown} of {n_facts} facts about linked entities are in the drawing.")
+        sentences.append(
+            f"{n_shown} of {counted(n_facts, 'facts')} about linked entities are in the drawing."
+        )
     return sentences
 
 
@@ -206,7 +209,8 @@ def links_left_out(built: WordKnowledgeGraph) -> list[str]:
     lost = linked - set(built.origins[anchors, 0].tolist())
     if lost:
         sentences.append(
-            f"{len(lost)} of {len(linked)} links brought no anchor: cut off, overlapping, or to "
+            f"{len(lost)} of {counted(len(linked), 'links')} brought no anchor: cut off, "
+            "overlapping, or to "
             "entities that the graph does not have."
         )
     return sentences

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from entity_linking.mentions import Link
+from kg_loaders.counting import counted
 from kg_loaders.notebook import table
 
 
@@ -79,8 +80,9 @@ class WordKnowledgeGraph:
     def __repr__(self) -> str:
         counts = [int((self.kinds == kind).sum()) for kind in NodeKind]
         return (
-            f"WordKnowledgeGraph({counts[0]} words, {counts[1]} entities, {counts[2]} relations, "
-            f"{len(self.edges)} edges)"
+            f"WordKnowledgeGraph({counted(counts[0], 'words')}, "
+            f"{counted(counts[1], 'entities')}, {counted(counts[2], 'relations')}, "
+            f"{counted(len(self.edges), 'edges')})"
         )
 
     def _repr_html_(self) -> str:

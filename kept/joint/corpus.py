@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from entity_linking.mentions import LinkedText
 from kept.errors import ConfigError
 from kg_loaders import KnowledgeGraph
+from kg_loaders.counting import counted
 
 Ints = NDArray[np.int64]
 _WORD = re.compile(r"\w+")
@@ -58,9 +59,11 @@ class Corpus:
 
     def __repr__(self) -> str:
         return (
-            f"Corpus({len(self.pages)} texts, {len(self.tokens)} tokens, {len(self.words)} words, "
-            f"{len(self.links)} links to {len(self.entities)} entities, {len(self.edges)} edges; "
-            f"{self.n_links_outside} links lead out of the graph)"
+            f"Corpus({counted(len(self.pages), 'texts')}, "
+            f"{counted(len(self.tokens), 'tokens')}, {counted(len(self.words), 'words')}, "
+            f"{counted(len(self.links), 'links')} to "
+            f"{counted(len(self.entities), 'entities')}, {counted(len(self.edges), 'edges')}; "
+            f"{counted(self.n_links_outside, 'links')} out of the graph)"
         )
 
     @property

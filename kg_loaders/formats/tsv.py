@@ -411,7 +411,9 @@ def _texts_of(
         if column != "count":
             texts.append(Text(node, COLUMNS[column], value, language, 0, is_relation))
         elif not (re.fullmatch("0*[0-9]{1,10}", value) and int(value[-10:]) < 2**31):
-            return [], "count is not a number from 0 to 2147483647"
+            is_word = re.search(r"[^\W\d]", value)
+            of_triples = "; a file of triples is given without --aliases" if is_word else ""
+            return [], f"count is not a number from 0 to 2147483647{of_triples}"
         elif texts:
             texts[-1] = texts[-1]._replace(frequency=int(value[-10:]))
     return texts, ""
@@ -433,9 +435,10 @@ def _field_fault(n_fields: int, expected: str, most: int) -> str:
 
 
 def _other_separator(line: bytes, n_fields: int) -> str:
-    """What to say of a line that has no TAB, but enough commas or runs of blanks."""
+    """What to say of a line with other separators than TAB, or of names instead of a triple."""
     if b"\t" in line:
-        return ""
+        is_name = n_fields == 3 and line.count(b"\t") == 1
+        return "; a file of identifiers and names is given with --labels" if is_name else ""
     if line.count(b",") >= n_fields - 1:
         return (
             "; the line looks comma-separated: name the file .csv, or put TABs between its columns"

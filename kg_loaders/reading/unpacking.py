@@ -130,6 +130,8 @@ def unpacked(
                         progress(stream.tell())
     except SourceError:
         raise
+    except IsADirectoryError:
+        raise SourceError(f"{path!s} is a folder; give a file") from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         raise SourceError(f"{path!s} cannot be read: {why(error)}") from error
 

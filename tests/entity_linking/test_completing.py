@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -63,8 +64,11 @@ def test_a_text_whose_mentions_all_have_entities_is_the_same_object() -> None:
 
 def test_no_link_reaches_across_the_border_of_a_pair() -> None:
     graph = graph_from_records([Text("Q60", TextKind.LABEL, "New York")])
-    text = LinkedText("It is New York", (), pair_start=10)
-    assert with_links([text], DictionaryLinker(graph))[0].links == ()
+    n_links = {}
+    for border in (6, 10, 14):
+        text = LinkedText("It is New York, he says", (), pair_start=border)
+        n_links[border] = len(with_links([text], DictionaryLinker(graph))[0].links)
+    assert n_links == {6: 1, 10: 0, 14: 1}, "it may begin or end there"
 
 
 def test_mentions_side_by_side_do_not_touch() -> None:
@@ -96,6 +100,15 @@ def test_a_proposal_without_entity_takes_no_mentions_place() -> None:
     assert [(k.start, k.end, k.entity) for k in done.links] == [
         (0, 5, PARIS), (6, 10, None), (6, 13, None),
     ]  # fmt: skip
+
+
+def test_a_completed_mention_keeps_its_own_words() -> None:
+    seine = replace(gold_link(14, 23, None), text="the Seine")
+    proposal = _Proposes((0, 5, PARIS), (18, 23, SEINE))
+    proposal.links = tuple(replace(link, text="Seine", label="river") for link in proposal.links)
+    (done,) = with_links([LinkedText(SENTENCE, (gold_link(0, 5, ROME), seine))], proposal)
+    link = done.links[1]
+    assert (link.text, link.label, link.entity, link.start) == ("the Seine", "river", SEINE, 14)
 
 
 def test_some_link_with_an_entity_is_enough() -> None:

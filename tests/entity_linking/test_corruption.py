@@ -109,7 +109,7 @@ def test_a_swap_trades_places_among_the_candidates() -> None:
         Candidate("Q2", 0.7, 3.0, "label 'a'"), Candidate("Q1", 0.3, 1.0, "alias 'a'"),
     )  # fmt: skip
     assert report == CorruptionReport(1, 0, 1, {"candidates": 1, "type": 0, "degree": 0, "any": 0})
-    assert str(report) == "0 dropped, 1 swapped (1 candidates) of 1 links"
+    assert str(report) == "0 dropped, 1 swapped (1 candidates) of 1 link"
 
 
 def gold(entity: str) -> list[LinkedText]:

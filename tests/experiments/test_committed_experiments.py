@@ -19,9 +19,9 @@ import pytest
 
 from kept.graphs.builder import BuilderConfig
 from kept.inputs.views import builder_for
-from kept.lab.comparison.experiment import Experiment, shipped_experiments
+from kept.lab.comparison.experiment import Experiment
+from kept.lab.comparison.files import asks_questions, shipped_experiments
 from kept.lab.comparison.trial import ComparisonTrial
-from kept.lab.questions.plan import asks_questions
 from kept.lab.study.design import RunKey
 from kept.lab.study.run import Study
 from kept.methods import METHODS, method

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from experiments.joint_spaces.reading import READERS, ReadingStudy, page, read, run_seed, source
-from experiments.joint_spaces.study import SHUFFLED, VectorStudy, compare_spaces, shuffled
+from experiments.joint_spaces.trial import SHUFFLED, VectorStudy, compare_spaces, shuffled
 from kept.lab.reading.cell import open_host
 from kept.lab.reading.worlds import TASKS
 from kept.vectors import Wikipedia2VecFile

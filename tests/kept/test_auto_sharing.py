@@ -119,7 +119,7 @@ def test_a_run_brings_its_coverage_and_scores(finetuned: Path, tmp_path: Path) -
     card = (tmp_path / "saved" / "README.md").read_text(encoding="utf-8")
     assert "| coverage, dev | link 100.0%, fact 50.0%, shown 50.0% |" in card
     assert "| accuracy, dev | 0.250 [0.100, 0.400] |" in card
-    assert "| trained on | the task classification, 1 steps |" in card
+    assert "| trained on | the task classification, 1 step |" in card
     assert str(finetuned) not in card + (tmp_path / "saved" / "encoder.json").read_text()
 
 

@@ -27,7 +27,7 @@ from kg_loaders import (
     Triple,
     load,
 )
-from kg_loaders.build import Format, guess_format
+from kg_loaders.build import Format, resolve_format
 from kg_loaders.errors import ExistsError
 
 GOOD = b"a\tr\tb\nb\tr\tc\n"
@@ -207,7 +207,7 @@ def test_same_bytes_under_any_hash_seed(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_guess_format(tmp_path: Path, name: str, format: str) -> None:
     (tmp_path / name).touch()
-    assert guess_format(tmp_path / name) == format
+    assert resolve_format(tmp_path / name)[0] == format
 
 
 def test_formats_that_cannot_be_told(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_formats_that_cannot_be_told(tmp_path: Path) -> None:
         with pytest.raises(SourceError, match=message):
             load([source])
     (tmp_path / "data.noun").touch()
-    assert guess_format(tmp_path) == "wordnet"
+    assert resolve_format(tmp_path)[0] == "wordnet"
 
 
 def test_text_columns_and_a_reader_of_ones_own(
@@ -243,4 +243,4 @@ def test_text_columns_and_a_reader_of_ones_own(
     )
     assert graph.label(0) == "de"
     assert report.units == "items and lines"
-    assert str(report).startswith("4 items and lines = 2 triples + 1 texts + 1 duplicates")
+    assert str(report).startswith("4 items and lines = 2 triples + 1 text + 1 duplicate")

@@ -42,8 +42,9 @@ def main() -> int:
     arguments = parser.parse_args()
     until = time.monotonic() + arguments.seconds
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    for name in WARM:  # once, for every process that is forked from this one
-        importlib.import_module(name)
+    if not arguments.modules or any(each.startswith("kept/") for each in arguments.modules):
+        for name in WARM:  # once, for every process that is forked from this one
+            importlib.import_module(name)
     from tests.mutation.blind import Sample, as_markdown, remember
     from tests.mutation.score import score_of
     from tests.mutation.state import State
@@ -59,13 +60,15 @@ def main() -> int:
     elif arguments.sample is not None:
         modules = draw(modules, arguments.sample, arguments.seed)
     targets = {module: files_of(module, root) for module in modules}
+    accepted = json.loads((HERE / "accepted.json").read_text(encoding="utf-8"))
     whole: list[str] = []  # the modules of batches that were not cut short
     failed = False
     screen = os.fdopen(os.dup(1), "w", buffering=1)
     for start in range(0, len(modules), N_TOGETHER):
         batch = {module: targets[module] for module in modules[start : start + N_TOGETHER]}
         for further in (False, True):
-            plan = attempts(root, batch, arguments.n, State(STATE), further=further)
+            stored = State(STATE)
+            plan = attempts(root, batch, arguments.n, stored, accepted=accepted, further=further)
             if plan and time.monotonic() < until:
                 code = run_plan(
                     root, plan, State(STATE), until, lambda line: print(line, file=screen)
@@ -73,7 +76,6 @@ def main() -> int:
                 failed = failed or code != 0
         if time.monotonic() < until:
             whole += batch
-    accepted = json.loads((HERE / "accepted.json").read_text(encoding="utf-8"))
     by_name = {module: targets[module] for module in sorted(targets)}
     score = score_of(root, by_name, arguments.n, State(STATE), accepted)
     first_scores = HERE / "blind.json"

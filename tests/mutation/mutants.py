@@ -147,10 +147,11 @@ def _nodes(node: ast.AST, line: int) -> Iterator[tuple[ast.AST, int]]:
 
 def _changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
     """Each change of one node, in words and as the node that takes its place."""
+    is_tried = not is_equivalent(node)
     if isinstance(node, ast.stmt):
-        yield from _changed_statements(node)
+        yield from _changed_statements(node) if is_tried else ()
     elif isinstance(node, ast.expr):
-        for new in [] if is_equivalent(node) else _changed_expressions(node):
+        for new in _changed_expressions(node) if is_tried else ():
             yield f"{source_of(node)} → {source_of(new)}", new
         if isinstance(node, ast.Call):
             for i, keyword in enumerate(node.keywords):

@@ -24,7 +24,7 @@ import tempfile
 import time
 import traceback
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -34,7 +34,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from tests.mutation.mutants import Mutant, mutants_of, mutated, sample, traced
-from tests.mutation.state import State, files_sha, holds, is_final, test_sha
+from tests.mutation.state import State, files_sha, holds, is_final, path_of, test_sha
 from tests.mutation.targets import N_FILES, name_of
 
 BASE_SECONDS = 5
@@ -43,7 +43,7 @@ MOST_WALL = 12
 """So many times that limit a test may take by the clock, as the machine may be busy or it waits."""
 MEASURED_SECONDS = 30
 """The tests of a file are measured, and so tried, in its order until so much processor time
-is used, or has gone by."""
+is used, or four times as much has gone by: a busy machine is no reason to try fewer tests."""
 TRIED_SECONDS = 10
 """Of the tests of one file that reach a line, the quickest ones are tried up to so much."""
 FURTHER_FILES = 6
@@ -62,12 +62,14 @@ class Attempt:
 
 
 def attempts(
-    root: Path, targets: dict[str, tuple[str, ...]], n_mutants: int, state: State, *, further: bool
-) -> list[Attempt]:
+    root: Path, targets: dict[str, tuple[str, ...]], n_mutants: int, state: State, *,
+    accepted: Collection[str] = (), further: bool,
+) -> list[Attempt]:  # fmt: skip
     """Return what is to be tried of the first `n_mutants` of each module in `targets`.
 
     First those of which nothing is known that holds, on the first files of their modules and the
-    file whose test caught them once; with `further`, what survived, on all other files.
+    file whose test caught them once; with `further`, what survived, on all other files, but for
+    the equivalent ones in `accepted`.
     """
     plan = []
     for module, tests in targets.items():
@@ -77,9 +79,8 @@ def attempts(
             if is_final(record, module, tests, root):
                 continue
             if record is None or not holds(record, module, root):
-                by = [record["by"].split("::")[0]] if record and record["by"] else []
-                files = [file for file in by if (root / file).is_file()] + [*tests[:N_FILES]]
-            elif further:
+                files = [*_earlier(record, tests, root), *tests[:N_FILES]]
+            elif further and mutant.name not in accepted:
                 known = sorted(state.files_that_reach(module, mutant.line, root))
                 distant = [file for _, file in known if file not in tests][:FURTHER_FILES]
                 tried = {*record["files"]}
@@ -88,6 +89,16 @@ def attempts(
                 continue
             plan.append(Attempt(module, mutant, tuple(dict.fromkeys(files))))
     return plan
+
+
+def _earlier(record: dict[str, Any] | None, tests: Sequence[str], root: Path) -> list[str]:
+    """The file, or the single test, that caught a mutant before it or its module changed."""
+    if record is None or not record["by"]:
+        return []
+    if record["by"] in tests:
+        return [record["by"]]
+    file = record["by"].split("::")[0]
+    return [file] if (root / file).is_file() else []
 
 
 class Functions:
@@ -170,8 +181,10 @@ class Trial:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Try every mutant of the plan."""
+        files = {file for attempt in self.plan for file in attempt.files}
         for item in session.items:
-            self.items[item.nodeid.split("::")[0]][item.nodeid] = item
+            for file in {item.nodeid, item.nodeid.split("::")[0]} & files:
+                self.items[file][item.nodeid] = item
         for module in self.modules:
             self.paths[module] = str(importlib.import_module(name_of(module)).__file__)
         self.functions = Functions([*self.paths.values()])
@@ -197,9 +210,7 @@ class Trial:
             if result != "survived":
                 break
         files = [*(earlier["files"] if earlier else []), *attempt.files]
-        tests_sha = (
-            test_sha(self.root / by.split("::")[0], by) if by else files_sha(files, self.root)
-        )
+        tests_sha = test_sha(path_of(by, self.root), by) if by else files_sha(files, self.root)
         self.state.add(
             {"name": mutant.name, "result": result, "by": by, "n_tests": n_tests,
              "module": self.shas[module], "tests": tests_sha, "files": files, "line": mutant.line}
@@ -327,7 +338,7 @@ class Trial:
                 failures.append(self.failed)
             else:
                 reach[test.nodeid] = (_seconds() - began, list(self.reached))
-            if max(_seconds() - start, time.monotonic() - start_of_wall) > MEASURED_SECONDS:
+            if max(_seconds() - start, (time.monotonic() - start_of_wall) / 4) > MEASURED_SECONDS:
                 break
         for test_id, (seconds, lines) in reach.items():
             reach[test_id] = (seconds, sorted({*lines, *self.reached_in_setup}))

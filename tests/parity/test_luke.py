@@ -27,7 +27,7 @@ from kept.batches import IGNORE, MASK_ROW, N_SPECIAL_ROWS, KnowledgeBatch, Visib
 from kept.convert.luke import Rows, from_original, renamed_state, with_body
 from kept.encoders.luke import LUKE, LUKEConfig
 from kept.graphs.graph import NodeKind
-from kept.layers.entity_attention import attention_shares
+from kept.layers.entity_attention import RealPlaces, attention_shares
 from kept.tasks.kinds import MULTI, SINGLE
 
 N_CONFIGURATIONS = 50
@@ -261,8 +261,10 @@ def test_attention_of_every_layer(case: Case) -> None:
             [expected.hidden_states[number], expected.entity_hidden_states[number]], dim=1
         )
         with torch.no_grad():
+            everywhere = torch.ones(states.shape[:2], dtype=torch.bool)
+            real = RealPlaces(everywhere[:, :n_words], everywhere[:, n_words:])
             shares = attention_shares(
-                layer.attention.self, model.queries[number], states, n_words, mask
+                layer.attention.self, model.queries[number], real.take(states), real, n_words, mask
             )
         close(shares, expected.attentions[number])
 

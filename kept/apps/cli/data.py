@@ -10,6 +10,7 @@ import typer
 from kept.apps.cli.options import KeptCommand
 from kept.apps.cli.terminal import echo
 from kept.help_texts import DATA
+from kg_loaders.counting import counted
 
 app = typer.Typer(help="Fetch public data sets from their owners, and check them.",
                   no_args_is_help=True)  # fmt: skip
@@ -93,7 +94,7 @@ def get(
     if by_hand:
         paths = ", ".join(str(data / file.path) for file in by_hand)
         raise ConfigError(
-            f"no address is known for {len(by_hand)} files: download them from "
+            f"no address is known for {counted(len(by_hand), 'files')}: download them from "
             f"{source.owner} to these paths: {paths}; then run `kept data check {name}`"
         )
 

@@ -54,11 +54,12 @@ from kept.lab.probing.tables import (
 from kept.randomness import generator
 from kept.results import Result
 from kg_loaders import KnowledgeGraph
+from kg_loaders.counting import counted
 from kg_loaders.damage import DamageReport
 from kg_loaders.disk.writing import refuse_file, write_json
 from kg_loaders.reading.lines import read_lines
 
-SHORTER = "ask about shorter texts, or about parts of them around the hole"
+SHORTER = "ask about shorter texts"
 MODES: dict[str, tuple[Mode, ...]] = {
     "weights": ("weights",), "graph": ("graph",), "both": ("weights", "graph"),
 }  # fmt: skip
@@ -232,8 +233,9 @@ def _print_questions(
     """Print the questions and their leaks; return the same for JSON."""
     n_facts = len(frozenset(item.group or item.id for item in questions.items))
     console.print(
-        f"{len(questions.items)} questions about {n_facts} of {questions.n_drawn_from} facts of "
-        f"{len(frozenset(item.relation for item in questions.items))} relations"
+        f"{counted(len(questions.items), 'questions')} about {n_facts} of "
+        f"{counted(questions.n_drawn_from, 'facts')} of "
+        f"{counted(len(frozenset(item.relation for item in questions.items)), 'relations')}"
     )
     if graph is not None:
         known = [item for item in questions.items if _ids(item.fact, graph)]
@@ -274,7 +276,9 @@ def _print_result(
     )
     printed["n_asked_shown"] = n_shown
     if result.cut is not None and result.cut["n_cut"]:
-        console.print(f"{Cut(**result.cut)}; a hole behind the cut is skipped: {SHORTER}")
+        console.print(
+            f"{Cut(**result.cut)}; the part around the hole is read; so that all is read, {SHORTER}"
+        )
     for ranking in RANKINGS:
         by_truth = ranking == "objects" and result.likelihood == "truth"
         meaning = BY_TRUTH if by_truth else MEANING[ranking]

@@ -15,6 +15,7 @@ from rich.progress import (
 from kept.apps.cli.console import TerminalConsole
 from kept.training.costs import SHORTEST, StepClock, minutes_in_words
 from kept.training.log import StepRecord
+from kg_loaders.counting import counted
 
 
 class TrainingProgress:
@@ -58,7 +59,8 @@ class TrainingProgress:
         left = None if self._clock is None else self._clock.passed(record.step, record.n_steps)
         if left is not None and left >= SHORTEST:
             self.notice(
-                f"forecast: {minutes_in_words(left)} for the {record.n_steps - record.step} steps "
+                f"forecast: {minutes_in_words(left)} for the "
+                f"{counted(record.n_steps - record.step, 'steps')} "
                 f"that are left; {record.peak_memory_mib / 1024:.2f} GiB of memory so far"
             )
 

@@ -25,6 +25,7 @@ from kept.apps.explorer.questions import NameQuestion, Question
 from kept.apps.explorer.readers import Reader, cut, names_of, with_choices
 from kept.errors import ConfigError
 from kg_loaders import KnowledgeGraph
+from kg_loaders.counting import counted
 from kg_loaders.entity import entity_named
 
 N_CANDIDATES = 12
@@ -57,8 +58,13 @@ class Explorer:
         graph = self.graph
         n_shown = min(graph.n_relations, N_RELATIONS)
         return {
-            "graph": f"{graph.n_entities:,} entities, {graph.n_relations:,} relations, "
-            f"{graph.n_triples:,} facts",
+            "graph": ", ".join(
+                (
+                    counted(graph.n_entities, "entities", ","),
+                    counted(graph.n_relations, "relations", ","),
+                    counted(graph.n_triples, "facts", ","),
+                )
+            ),
             "readers": [reader.about() for reader in self.readers],
             "relations": [cut(graph.relation_label(i)) for i in range(n_shown)],
             "gold": None if self.gold is None else str(self.gold),

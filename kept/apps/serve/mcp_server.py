@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp_types import ToolAnnotations
-from pydantic import Field
+from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
+from pydantic import Field, ValidationError
 
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import Linker
@@ -36,10 +36,16 @@ from kept.apps.serve.tool_results import (
 )
 from kept.errors import KeptError
 from kept.linking.linkers import LinkerSettings, open_graph, open_pipeline
+from kept.values import shown_value
 from kg_loaders import KnowledgeGraph
+from kg_loaders.counting import counted
 from kg_loaders.errors import KgError
+from kg_loaders.spelling import did_you_mean
 
 if TYPE_CHECKING:
+    from mcp.server.mcpserver import Context
+    from pydantic_core import ErrorDetails
+
     from kept.apps.serve.completing import Completion
 
 MOST_LISTED, N_CANDIDATES, MOST_RELATIONS, N_QUERIES = 200, 3, 40, 2
@@ -219,6 +225,58 @@ def open_tools(settings: LinkerSettings, kgc: Path | None, limits: Limits) -> Gr
     return GraphTools(graph, open_pipeline(settings, graph), completion, limits)
 
 
+# ---- faults of arguments -------------------------------------------------------------------------
+class _GraphServer(MCPServer[None]):
+    """A server that says in plain words what is wrong with the arguments of a call."""
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        tools = {tool.name: tool.input_schema for tool in await self.list_tools()}
+        if name not in tools:
+            known = f"the tools are {', '.join(tools)}"
+            raise ToolError(
+                f"there is no tool {name[:MAX_NAME]!r}{did_you_mean(name, tools)}; {known}"
+            )
+        fields = tools[name]["properties"]
+        unknown = [argument for argument in arguments if argument not in fields]
+        if unknown:
+            takes = f"{name} takes {', '.join(fields)}"
+            raise ToolError(f"{name} has no argument {unknown[0][:MAX_NAME]!r}; {takes}")
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if not isinstance(error.__cause__, ValidationError):
+                raise
+            faults = [_fault_in_words(name, fault) for fault in error.__cause__.errors()]
+            raise ToolError("; ".join(faults)) from error
+
+
+_KINDS = {"string": "a text", "int": "a whole number"}
+
+
+def _fault_in_words(tool: str, fault: ErrorDetails) -> str:
+    """What is wrong with one argument, and what it should be."""
+    name = ".".join(map(str, fault["loc"]))
+    limits = fault.get("ctx", {})
+    kind = _KINDS.get(fault["type"].partition("_")[0])
+    match fault["type"]:
+        case "missing":
+            return f"{tool} needs the argument {name!r}"
+        case "string_too_short":
+            return f"{name} is empty; give a text"
+        case "string_too_long":
+            return f"{name} is longer than {limits['max_length']} characters; give a shorter text"
+        case "greater_than_equal":
+            return f"{name} is less than {limits['ge']}; give {limits['ge']} or more"
+        case "less_than_equal":
+            return f"{name} is more than {limits['le']}; give {limits['le']} or less"
+        case _ if kind is not None:
+            return f"{name} is {shown_value(fault['input'])}; give {kind}"
+        case _:
+            return f"{name}: {fault['msg'][:MAX_NAME]}"
+
+
 # ---- the server ----------------------------------------------------------------------------------
 def make_mcp_server(tools: GraphTools) -> MCPServer[None]:
     """Return the server of the tools; `complete` is among them where there is a scorer."""
@@ -231,7 +289,7 @@ def make_mcp_server(tools: GraphTools) -> MCPServer[None]:
         finally:
             await tools.batcher.stop()
 
-    server: MCPServer[None] = MCPServer(
+    server = _GraphServer(
         "kept", title="Knowledge graph", version=version("kept"), instructions=_about(tools.graph),
         lifespan=lifespan, log_level="WARNING", subscriptions=False,
     )  # fmt: skip
@@ -249,7 +307,8 @@ def _about(graph: KnowledgeGraph) -> str:
     relations = [_relation(graph, i) for i in range(n_listed)]
     more = f" and {graph.n_relations - n_listed} more" if graph.n_relations > n_listed else ""
     return (
-        f"A knowledge graph of {graph.n_entities:,} entities and {graph.n_triples:,} facts. "
+        f"A knowledge graph of {counted(graph.n_entities, 'entities', ',')} and "
+        f"{counted(graph.n_triples, 'facts', ',')}. "
         f"Its relations: {', '.join(relations)}{more}."
     )
 

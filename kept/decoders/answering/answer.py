@@ -38,6 +38,7 @@ from kept.decoders.answering.forms import (
     ranks,
     two_steps,
 )
+from kept.decoders.answering.near_names import NearNames
 from kept.decoders.answering.relations import Match, RelationChoice, RelationMatcher
 from kg_loaders import KnowledgeGraph
 from kg_loaders.entity import distinct_name, facts_of
@@ -171,7 +172,7 @@ class Answerer:
     def _answered(self, question: str, least: float) -> Answer:
         named = self._named(question)
         if not named:
-            return Answer(question, refusal=_no_entity(question))
+            return Answer(question, refusal=self._no_entity(question))
         if least > 0 and (more := not_answerable(question)):
             return Answer(question, refusal=f"the question {more}: {USE_SPARQL}")
         if form_of(question) == "yes or no":
@@ -319,6 +320,17 @@ class Answerer:
         words = re.findall(r"\w+", surface)
         return surface == surface.lower() and all(word in self._common_words for word in words)
 
+    def _no_entity(self, question: str) -> str:
+        """Why nothing is answered, with the names that may have been meant."""
+        reason = "no entity of the graph is named in the question"
+        if names := self._near_names.of(question, self._common_words):
+            return f"{reason}; did you mean {' or '.join(names)}?"
+        return reason
+
+    @cached_property
+    def _near_names(self) -> NearNames:
+        return NearNames(self.graph)
+
     @cached_property
     def _common_words(self) -> frozenset[str]:
         return self.matcher.common.words | self.matcher.words_of_types
@@ -456,13 +468,6 @@ class Answerer:
     def _neighbours(self, entity: int) -> set[int]:
         graph = self.graph
         return {*graph.outgoing(entity)[:, 2].tolist(), *graph.incoming(entity)[:, 0].tolist()}
-
-
-def _no_entity(question: str) -> str:
-    reason = "no entity of the graph is named in the question"
-    if question == question.lower():
-        return f"{reason}; write its name as the graph does, or use --case insensitive"
-    return reason
 
 
 def _singular(noun: str) -> str:

@@ -24,6 +24,7 @@ from kept.decoders.kblam.rectangular import FactTokens
 from kept.decoders.kblam.wording import CHATML, ChatFormat, Fact, extracted, is_refusal
 from kept.errors import BatchError
 from kg_loaders import KnowledgeGraph
+from kg_loaders.counting import counted
 
 
 def facts_of_graph(graph: KnowledgeGraph) -> list[Fact]:
@@ -54,7 +55,10 @@ class KnowledgeBase:
             raise BatchError(f"{len(self.facts)} facts with vectors of {sorted(rows)} rows")
 
     def __repr__(self) -> str:
-        return f"KnowledgeBase({len(self.facts)} facts, vectors {self.key_vectors.shape[1]} wide)"
+        return (
+            f"KnowledgeBase({counted(len(self.facts), 'facts')}, vectors "
+            f"{self.key_vectors.shape[1]} wide)"
+        )
 
     @classmethod
     def of_facts(

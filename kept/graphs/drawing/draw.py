@@ -27,6 +27,7 @@ from kept.graphs.drawing.layout import (
 from kept.graphs.explain import Explained, ambiguous_links, explain, fact_in_words, left_out
 from kept.graphs.graph import EdgeKind, NodeKind, WordKnowledgeGraph
 from kept.graphs.views import adjacency, is_anchor
+from kg_loaders.counting import counted
 from kg_loaders.store import KnowledgeGraph
 
 _LEGEND = (
@@ -120,7 +121,7 @@ def _summary(built: WordKnowledgeGraph) -> str:
     n_anchors = int(is_anchor(built).sum())
     return (
         f"{counts[0]} word pieces, {n_anchors} anchors, {counts[1] - n_anchors} neighbour "
-        f"entities and {counts[2]} relations; {built.n_nodes} nodes in all."
+        f"entities and {counted(counts[2], 'relations')}; {built.n_nodes} nodes in all."
     )
 
 

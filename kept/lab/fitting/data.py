@@ -20,6 +20,7 @@ from entity_linking.names.identifiers import identifiers_note, nameless_note
 from kept.errors import ConfigError
 from kept.evaluation.leakage import answer_in_subject
 from kept.lab.fitting.options import FitOptions
+from kept.linking.given_mentions import link_given
 from kept.linking.linkers import LinkerSettings, open_linker
 from kept.randomness import generator
 from kept.tasks.datasets.example import TaskExample, clusters, pair_of
@@ -34,6 +35,7 @@ from kept.tasks.datasets.tables import (
 )
 from kept.tasks.kinds import TASKS
 from kg_loaders import KnowledgeGraph
+from kg_loaders.counting import counted
 
 SPLITS = ("train", "dev", "test")
 LEAST = {"train": 8, "dev": 4, "test": 4}
@@ -99,9 +101,11 @@ def read_data(options: FitOptions, graph: KnowledgeGraph) -> FitData:
     for name in SPLITS:
         if len(splits[name]) < LEAST[name]:
             raise ConfigError(
-                f"{len(splits[name])} examples of {name}, {LEAST[name]} are needed; give more "
+                f"{counted(len(splits[name]), 'examples')} of {name}, {LEAST[name]} are "
+                "needed; give more "
                 f"rows, or a larger share (--{name}-share)" if name != "train" else
-                f"{len(examples)} rows of {len(set(clusters(linked)))} different texts and names "
+                f"{counted(len(examples), 'rows')} of "
+                f"{counted(len(set(clusters(linked))), 'different texts')} and names "
                 f"give {len(splits[name])} training examples next to dev and test, since rows of "
                 f"one text or name stay together; {LEAST[name]} are needed, and some 50 to learn "
                 "from: give more rows"
@@ -136,7 +140,8 @@ def _require_classes(
         raise ConfigError(f"{where}; at least 2 are needed: give rows of another class, too")
     if len(labels) > max(MOST_CLASSES * len(every), LEAST["train"]):
         raise ConfigError(
-            f"{where} in {len(examples)} rows; a class needs several rows. Is the label in "
+            f"{where} in {counted(len(examples), 'rows')}; a class needs several rows. Is the "
+            "label in "
             "another column (--column label=NAME), or are text and label interchanged?"
         )
 
@@ -250,6 +255,13 @@ def _linked(
             links = linked_texts[examples[i].linked.text].links
             linked = dataclasses.replace(examples[i].linked, links=links)
             changed[i] = dataclasses.replace(examples[i], linked=linked)
+        if kind in (*NAMED, RELATION):
+            new = [changed[i] for i in unlinked]
+            texts_with_mentions = link_given(
+                [each.linked for each in new], [each.targets for each in new], graph, options.case
+            )
+            for i, linked in zip(unlinked, texts_with_mentions, strict=True):
+                changed[i] = dataclasses.replace(changed[i], linked=linked)
     if kind == RELATION:
         changed = [
             dataclasses.replace(e, pair=e.pair or pair_of(e.linked.links, e.targets))
@@ -383,6 +395,7 @@ def as_fields(data: FitData) -> dict[str, Any]:
         "kind": data.kind,
         "linker": data.linker,
         "link_method": data.link_method or "prior",
+        "links_given": data.link_method is not None,
         "columns": dict(data.columns),
         "n": {name: len(examples) for name, examples in data.splits.items()},
         "notes": list(data.notes),

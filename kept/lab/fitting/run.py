@@ -52,6 +52,7 @@ from kept.training.finetuning.recipes import budget_warning, with_defaults
 from kept.training.finetuning.run import FinetuneRun
 from kept.training.loop import Resume, train
 from kg_loaders import KnowledgeGraph
+from kg_loaders.counting import counted
 from kg_loaders.disk.writing import claim, whole_files, write_json, write_text
 from kg_loaders.errors import ExistsError, WriteError
 
@@ -289,8 +290,8 @@ class _Fit:
             else "the language model reads no longer texts: give parts of them"
         )
         for name, data in {"train": run.train, **run.evaluation}.items():
-            line = f"{name}: {data.cut}; {remedy}"
-            if data.cut.n_cut and line not in self.announced:
+            line = f"{name}: {data.cut}" + (f"; {remedy}" if data.cut.n_cut else "")
+            if data.cut.has_long and line not in self.announced:
                 self.announced.add(line)
                 self.announce(line)
 
@@ -334,7 +335,7 @@ class _Fit:
             write_json(plan, list(finals.values()))
         planned = stored_part(plan)
         finals = dict(zip(finals, planned, strict=True))
-        trainings = " and ".join(f"{name} for {n} steps" for name, n in finals.items())
+        trainings = " and ".join(f"{name} for {counted(n, 'steps')}" for name, n in finals.items())
         self.forecast = n_seeds * sum(
             trial.forecast(n) for name, n in finals.items() if (trial := choice.trial_of(name))
         )

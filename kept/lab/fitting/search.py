@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kept.methods import BASELINE, METHODS, method_key
+from kg_loaders.counting import counted
 
 ORDER = ("words", "kbert", "colake", "ebert", "ernie", "knowbert", "ktnet")
 """Methods in the order in which a short budget leaves them out, the last first."""
@@ -182,7 +183,9 @@ class _Search:
         if (candidate, steps) not in self.trials:
             trial = self.trials[candidate, steps] = self.run(candidate, steps)
             outcome = trial.error or f"{trial.score:.3f} on dev"
-            self.announce(f"{candidate}: {outcome} ({steps} steps, {trial.seconds:.0f} s)")
+            self.announce(
+                f"{candidate}: {outcome} ({counted(steps, 'steps')}, {trial.seconds:.0f} s)"
+            )
         return self.trials[candidate, steps]
 
     @property

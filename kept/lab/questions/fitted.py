@@ -48,7 +48,6 @@ MOST_FACTS, MOST_NEW = 256, 256
 Way = Literal["none", "values", "words", "branches", "nodes"]
 WAYS: tuple[Way, ...] = get_args(Way)
 """From the cheapest: of equally good ones the first is taken."""
-NO_ENTITY = "no entity of the graph is named in the question"
 NO_FACT = "the graph has no fact of what the question names"
 
 

@@ -59,6 +59,7 @@ from kept.methods import BASELINE
 from kept.suggestions import no_such
 from kept.tasks.datasets.example import TaskExample
 from kg_loaders import KnowledgeGraph
+from kg_loaders.counting import counted
 from kg_loaders.disk.writing import claim, write_json, write_lines
 
 ANSWERS, DATA = "answers.jsonl", "data"
@@ -247,7 +248,7 @@ class _QuestionFit:
         coverage = self.coverage
         self.announce(f"task: questions with answers; {counts}")
         self.announce(
-            f"test: {coverage.linked:.0%} of {coverage.n} questions name an entity "
+            f"test: {coverage.linked:.0%} of {counted(coverage.n, 'questions')} name an entity "
             f"({self.data.linker}); of {coverage.with_facts:.0%} the graph has a fact with the "
             "answer"
         )
@@ -302,7 +303,8 @@ class _QuestionFit:
         n = int(self._stored(f"n-{split}", count))
         if n < len(self.splits[split]):
             self.announce(
-                f"the budget is for {n} of the {len(self.splits[split])} questions of {split}; a "
+                f"the budget is for {n} of the "
+                f"{counted(len(self.splits[split]), 'questions')} of {split}; a "
                 "longer one (--budget) takes more"
             )
         return n
@@ -315,7 +317,7 @@ class _QuestionFit:
         )  # fmt: skip
         trial = trial_of(self._stored(way, lambda: trial_fields(self._tried(way, n))))
         self.announce(
-            f"{way}: {trial.error or f'{trial.score:.3f} on dev'} ({n} questions, "
+            f"{way}: {trial.error or f'{trial.score:.3f} on dev'} ({counted(n, 'questions')}, "
             f"{trial.seconds:.0f} s)"
         )
         return trial

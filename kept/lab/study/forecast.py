@@ -10,6 +10,7 @@ from kept.lab.study.design import RunKey
 from kept.methods import BASELINE
 from kept.training.costs import SHORTEST, StepClock, minutes_in_words
 from kept.training.log import Reporter, StepRecord
+from kg_loaders.counting import counted
 
 
 class Work(Protocol):
@@ -126,8 +127,8 @@ def in_words(keys: Sequence[RunKey]) -> str:
         for name, kinds in arms.items()
     ]
     n_seeds = len({key.seed for key in keys})
-    each = f"; each with {n_seeds} seeds" if n_seeds > 1 else ""
-    return f"{len(keys)} runs to be made ({'; '.join(names)}{each})"
+    each = f"; each with {counted(n_seeds, 'seeds')}" if n_seeds > 1 else ""
+    return f"{counted(len(keys), 'runs')} to be made ({'; '.join(names)}{each})"
 
 
 def _arm(key: RunKey) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from kept.inputs.controls.conditions import Knowledge
 from kept.lab.study.design import Plan
 from kept.lab.study.store import RunRecord
 from kept.methods import BASELINE
+from kg_loaders.counting import counted
 
 LARGEST, SMALLEST = 1.0, 0.0005
 """No two scores are further apart, and no page shows less: effects beyond are not worth naming."""
@@ -71,7 +72,7 @@ def limits(effect: Effect) -> str:
     ruled_out = f"more than ±{effect.ruled_out:.3f} is ruled out, "
     return (
         f"{ruled_out if effect.ruled_out < LARGEST else ''}{invisible(effect.visible())} with "
-        f"{effect.n_seeds} seeds"
+        f"{counted(effect.n_seeds, 'seeds')}"
     )
 
 
@@ -123,10 +124,8 @@ class ComparedPair:
     @property
     def in_words(self) -> str:
         """The verdict on this pair, with the smallest effect that could have been seen."""
-        if self.effect.of_seeds is None:
-            return f"not shown; {limits(self.effect)}"
-        smallest = invisible(self.effect.visible())
         if self.is_better or self.is_worse:
+            smallest = invisible(self.effect.visible())
             return f"{self.title if self.is_better else self.against} is better; {smallest}"
         return f"not shown; {limits(self.effect)}"
 
@@ -298,7 +297,7 @@ class Compared:
         if any(run.startswith((f"{name}, ", f"{BASELINE}, ")) for run in self.missing):
             return "better than none so far; not every run is finished"
         visible_effect = max(pair.effect.visible() for pair in (base, *pairs.values()))
-        limit = f"{invisible(visible_effect)} with {base.effect.n_seeds} seeds"
+        limit = f"{invisible(visible_effect)} with {counted(base.effect.n_seeds, 'seeds')}"
         return f"{'knowledge helps' if pairs else 'better than none; no control was run'}; {limit}"
 
 

@@ -22,10 +22,11 @@ from safetensors.numpy import load, save
 
 from entity_linking.errors import LinkIndexError
 from entity_linking.parts import SentenceEncoder
+from kg_loaders.counting import counted
+from kg_loaders.disk.columns import replaced
 from kg_loaders.disk.seals import FolderFormat, is_of, open_sealed, seal
 from kg_loaders.disk.writing import whole_folder
 
-KIND = "matching encoder"
 WEIGHTS = "map.safetensors"
 MATCHING = FolderFormat(
     kind="kept matching encoder",
@@ -70,7 +71,7 @@ class MatchingEncoder:
         self._name = f"{inner.name}/matching-{digest[:16]}"
 
     def __repr__(self) -> str:
-        return f"MatchingEncoder({self._name}, {self.record.n_mentions} mentions)"
+        return f"MatchingEncoder({self._name}, {counted(self.record.n_mentions, 'mentions')})"
 
     @property
     def name(self) -> str:
@@ -97,7 +98,7 @@ class MatchingEncoder:
     # ---- disk --------------------------------------------------------------
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the folder, all or nothing. Raises `WriteError`."""
-        with whole_folder(path, kind=KIND, is_kind=is_matching, force=force) as part:
+        with whole_folder(path, **replaced(MATCHING), force=force) as part:
             (part / WEIGHTS).write_bytes(save({"map": self._matrix}))
             seal(part, MATCHING, msgspec.to_builtins(self.record), [WEIGHTS])
 

@@ -18,6 +18,7 @@ from kept.graphs.words import join_texts
 from kept.randomness import generator
 from kept.tasks.datasets.atlas import read_atlas
 from kept.tasks.datasets.class_labels import not_a_number
+from kept.tasks.datasets.conll import tagged_sentences
 from kept.tasks.datasets.docred import read_docred, thinned
 from kept.tasks.datasets.example import TaskExample, from_relation, from_typing, word_places
 from kept.tasks.datasets.glue import read_cola, read_stsb, read_wic
@@ -117,33 +118,12 @@ def read_conll(path: Path, report: DamageReport) -> Iterator[TaskExample]:
 
     The text is the words with one blank between them. Units are lines; a sentence is a text.
     """
-    words: list[str] = []
-    tags: list[str] = []
-    first = 1
-    for line, offset, raw in read_lines(path, report):
-        cells = raw.decode().split()
-        if not cells or cells[0] == "-DOCSTART-":
-            report.n_blank += 1
-            if words:
-                yield _sentence(words, tags, first, report)
-            words, tags, first = [], [], line + 1
-        elif len(cells) < 2:
-            report.reject(str(path), line, offset, "a word without a tag", raw)
-        else:
-            words.append(cells[0])
-            tags.append(cells[-1])
-    if words:
-        yield _sentence(words, tags, first, report)
-
-
-def _sentence(
-    words: Sequence[str], tags: Sequence[str], line: int, report: DamageReport
-) -> TaskExample:
-    report.n_texts += 1
-    report.n_further += 1
-    report.skip("a word of a sentence", len(words))
-    targets = [Mention(*span) for span in word_places(words)]
-    return TaskExample(LinkedText(" ".join(words), (), str(line)), tuple(tags), tuple(targets))
+    for line, words, tags in tagged_sentences(path, report):
+        report.n_texts += 1
+        report.n_further += 1
+        report.skip("a word of a sentence", len(words))
+        targets = [Mention(*span) for span in word_places(words)]
+        yield TaskExample(LinkedText(" ".join(words), (), str(line)), tuple(tags), tuple(targets))
 
 
 def _trex(path: Path, report: DamageReport) -> Iterator[TaskExample]:

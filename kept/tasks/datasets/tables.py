@@ -39,7 +39,9 @@ from kept.tasks.datasets.columns import (
     notes_of,
     suggestion,
 )
+from kept.tasks.datasets.conll import holds_tagged_words, tagged_sentences
 from kept.tasks.datasets.example import TaskExample, word_places
+from kg_loaders.counting import counted
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.disk.writing import write_lines
 from kg_loaders.formats.tables.start import csv_start
@@ -125,13 +127,18 @@ def _several_labels(examples: list[TaskExample], kind: str) -> tuple[list[TaskEx
     if not n or kind in (QUESTION, TAGGING):
         return examples, []
     if kind != MENTION:
-        note = f"{n} labels hold {SEPARATOR!r}; each is one class, since a {kind} has one label"
+        note = (
+            f"{counted(n, 'labels')} with {SEPARATOR!r}: each is one class, since a {kind} has "
+            "one label"
+        )
         return examples, [note]
     several = [
         replace(each, labels=tuple(filter(None, _parts(SEPARATOR.join(each.labels)))))
         for each in examples
     ]
-    return several, [f"{n} labels hold {SEPARATOR!r}, and are read as several labels of a mention"]
+    return several, [
+        f"{counted(n, 'labels')} with {SEPARATOR!r}, read as several labels of a mention"
+    ]
 
 
 def _parts(cell: str) -> list[str]:
@@ -150,7 +157,7 @@ def _refuse_faults(report: DamageReport) -> None:
     if any(each.reason.startswith("not UTF-8") for each in report.rejections):
         rest += "\nsave the file as UTF-8, in a terminal with: iconv -f cp1252 -t utf-8 FILE"
     raise ConfigError(
-        f"{report.n_rejected} lines hold no example; mend or remove them:\n  "
+        f"{counted(report.n_rejected, 'lines')} without an example; mend or remove:\n  "
         + "\n  ".join(lines)
         + rest
     )
@@ -244,12 +251,14 @@ class RowReader:
         notes = []
         if self.inside:
             notes.append(
-                f"{self.inside} mentions begin or end inside a word; start counts characters from "
+                f"{counted(self.inside, 'mentions')} with an end inside a word; start counts "
+                "characters from "
                 "0, and end is the character after the mention"
             )
         if self.repeated:
             notes.append(
-                f"{self.repeated} mentions occur more than once in their text, and the first was "
+                f"{counted(self.repeated, 'mentions')} more than once in the text, of which "
+                "the first was "
                 "taken; use columns start and end to say which one"
             )
         return notes
@@ -439,6 +448,8 @@ def table_rows(path: Path, report: DamageReport) -> Iterator[_Numbered]:
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if any(suffix in JSON_LINES for suffix in suffixes):
         return _json_rows(path, report)
+    if ".csv" not in suffixes and holds_tagged_words(path):
+        return _tagged_rows(path, report)
     delimiter = next((DELIMITERS[s] for s in reversed(suffixes) if s in DELIMITERS), None)
     if delimiter is None and {*suffixes} <= COMPRESSED:
         first = next((raw for _, _, raw in read_lines(path, report)), b"")
@@ -446,8 +457,17 @@ def table_rows(path: Path, report: DamageReport) -> Iterator[_Numbered]:
             return _json_rows(path, report)
         delimiter = "\t" if b"\t" in first else ","
     if delimiter is None:
-        raise ConfigError(f"{path} is not named .csv, .tsv or .jsonl; save it as one of these")
+        raise ConfigError(
+            f"{path} is not named .csv, .tsv or .jsonl, and does not hold a word and its tag in "
+            "each line (CoNLL); save it as one of these"
+        )
     return _cells(path, delimiter, report)
+
+
+def _tagged_rows(path: Path, report: DamageReport) -> Iterator[_Numbered]:
+    """A row of words and tags for each sentence of a CoNLL file."""
+    for line, words, tags in tagged_sentences(path, report):
+        yield line, " ".join(words).encode(), {"tokens": words, "tags": tags}
 
 
 def _json_rows(path: Path, report: DamageReport) -> Iterator[_Numbered]:

@@ -78,6 +78,7 @@ NESTED = [
         ({PARIS: "Q90", FRANCE: "Q142"}, (1, 1, 1)),
         ({PARIS: "Q90"}, (1, 0, 0)),  # the other half is missed
         ({PARIS: "Q90", FRANCE: "Q1"}, (1, 1, 0)),
+        ({PARIS: "Q1"}, (1, 1, 0)),  # a half that is wrong counts, whatever became of the other
         ({BOTH: "Q1"}, (1, 1, 0)),
         ({BOTH: "Q1", PARIS: "Q90", FRANCE: "Q142"}, (1, 1, 1)),
         ({ULM: "Q90"}, (1, 1, 0)),

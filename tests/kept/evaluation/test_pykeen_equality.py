@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def assert_equal_metrics(
                   directions=("head", "tail"), candidates="all")  # fmt: skip
     for ties in ("optimistic", "realistic", "pessimistic"):
         for side in ("head", "tail", "both"):
-            of_ties = result.with_ties(ties)
+            of_ties = replace(result, ties=ties)
             metrics = (of_ties if side == "both" else of_ties.of(side)).metrics()
             expected = {
                 metric: answer.get_metric(f"{side}.{ties}.{theirs_called}")

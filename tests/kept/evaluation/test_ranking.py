@@ -79,9 +79,9 @@ def test_rank_equals_a_loop(seed: int, subset: bool, budget: int):
         if direction == "relation" or triple[SLOTS[direction]] in allowed_set
     ]
     better, equal = np.array(expected).reshape(-1, 2).T
-    np.testing.assert_array_equal(result.with_ties("optimistic").ranks, 1 + better)
+    np.testing.assert_array_equal(replace(result, ties="optimistic").ranks, 1 + better)
     np.testing.assert_array_equal(result.ranks, 1 + better + equal / 2)
-    np.testing.assert_array_equal(result.with_ties("pessimistic").ranks, 1 + better + equal)
+    np.testing.assert_array_equal(replace(result, ties="pessimistic").ranks, 1 + better + equal)
     assert result.n_asked == 3 * len(tested)
     assert result.n_scored + sum(result.n_skipped.values()) == result.n_asked
 
@@ -280,7 +280,7 @@ def test_wrong_shapes_rules_and_empty_results_are_errors():
     with pytest.raises(EvaluationError, match="no question was scored"):
         _ = empty.mrr
     with pytest.raises(EvaluationError, match="tie rule"):
-        _ = empty.with_ties("average").ranks
+        _ = replace(empty, ties="average").ranks
     with pytest.raises(EvaluationError, match="known triples"):
         Filter({"a": np.array([[0, 1, 0]])}, n_entities=3, n_relations=1)
 

@@ -242,10 +242,29 @@ def test_a_graph_depends_on_its_own_key_alone(
 
 
 def test_faulty_configuration_is_named_at_once() -> None:
-    with pytest.raises(ConfigError, match=r"policy 'best'.*max_neighbours -1.*max_words 300"):
-        BuilderConfig(policy="best", max_neighbours=-1, max_words=300)
-    with pytest.raises(ConfigError, match="max_words 200"):
-        BuilderConfig(replace_mentions=False, max_words=200, max_nodes=300)
+    wrong: dict[str, Any] = {
+        "policy": "best", "max_neighbours": -1, "directions": "tail", "replace_mentions": "links",
+        "repeats": "last", "drop": "facts", "drop_probability": 1.5, "max_words": 2,
+    }  # fmt: skip
+    with pytest.raises(ConfigError) as caught:
+        BuilderConfig(**wrong)
+    policy, *others = str(caught.value).removeprefix("BuilderConfig: ").split("; ")
+    assert policy.startswith("policy 'best': one of ['degree', ")
+    room = "so that words and anchors fit into max_nodes"
+    assert others == [
+        "max_neighbours -1: 0 or more", "directions 'tail': 'head' or 'both'",
+        "replace_mentions 'links': true, false or 'facts'", "repeats 'last': 'all' or 'first'",
+        "drop 'facts': 'triple' or 'anchor'", "drop_probability 1.5: from 0 to 1",
+        f"max_words 2: from 3 to 256, {room} 256",
+    ]  # fmt: skip
+    for replaced, most in ((True, 300), (False, 150), ("facts", 300)):
+        fitting: dict[str, Any] = {"replace_mentions": replaced, "max_nodes": 300}
+        BuilderConfig(max_words=most, max_neighbours=0, drop_probability=1.0, **fitting)
+        with pytest.raises(
+            ConfigError, match=f"max_words {most + 1}: from 3 to {most}, {room} 300"
+        ):
+            BuilderConfig(max_words=most + 1, **fitting)
+    BuilderConfig(max_words=3, drop_probability=0.0)
 
 
 def test_slow_tokenizers_are_refused() -> None:
@@ -303,8 +322,6 @@ def test_with_facts_alone_all_or_nothing_may_stay(
     none = make(PARIS, tokenizer, small_graph, replace_mentions="facts", drop_probability=1.0)
     assert (none.kinds == NodeKind.WORD).all()
     assert len(none.ids) == len(encode_words([PARIS.text], tokenizer, max_words=128)[0].ids)
-    with pytest.raises(ConfigError, match="replace_mentions 'links'"):
-        BuilderConfig(replace_mentions="links")  # type: ignore[arg-type]
 
 
 def insisted(

@@ -127,8 +127,8 @@ def test_an_identifier_in_words_is_a_name(name: str, named: bool) -> None:
     [
         (TEXTS[:1], False, r"no text has a link; .*--link.*`kept link`"),
         (TEXTS[:1], True, r"none of the names of 1 entities is in a text"),
-        (TEXTS[2:3], False, r"none of the 1 links, such as 'nobody', is to an entity of the graph"),
-        (TEXTS[3:4], False, r"1 texts have a link, and no linked entity has a fact"),
+        (TEXTS[2:3], False, r"none of the 1 link, such as 'nobody', is to an entity of the graph"),
+        (TEXTS[3:4], False, r"1 text with a link, and no linked entity has a fact"),
         (TEXTS[5:], False, r"links and facts are there.*max_neighbours"),
     ],
 )
@@ -136,7 +136,7 @@ def test_the_reason_and_the_remedy_are_told(
     texts: list[LinkedText], is_linked: bool, why: str
 ) -> None:
     coverage = coverage_of(texts, ids(GRAPH, texts), GRAPH, is_read=lambda _: False)
-    with pytest.raises(NoKnowledgeError, match=rf"is shown to the model in dev \(1 texts\): {why}"):
+    with pytest.raises(NoKnowledgeError, match=rf"is shown to the model in dev \(1 text\): {why}"):
         require_read(coverage, texts, GRAPH, CoLAKEView(), of="dev", is_linked=is_linked)
     without_names = graph_from_records([Triple("a", "r", "b")])
     if is_linked:

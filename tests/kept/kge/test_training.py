@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
+from kept.bounds import MAX_RATE
 from kept.errors import ConfigError
 from kept.evaluation.ranking import Filter, rank
 from kept.kge import FORMULAS, RECIPES, Scorer, TrainingConfig, make_scorer, train
@@ -262,8 +263,25 @@ def test_a_batch_whose_negatives_are_all_known_has_a_finite_loss():
 
 
 def test_all_faults_of_a_configuration_come_at_once():
-    with pytest.raises(ConfigError, match=r"batch_size 0.*learning_rate -1.*needs n_negatives"):
-        TrainingConfig(n_epochs=1, batch_size=0, learning_rate=-1, objective="negative_sampling")
+    def faults(**options):
+        with pytest.raises(ConfigError) as caught:
+            TrainingConfig(**options)
+        return str(caught.value).removeprefix("training configuration: ").split("; ")
+
+    sampling = {"objective": "negative_sampling", "loss": "margin"}
+    rate = f"is not above 0 and at most {MAX_RATE}"
+    assert faults(n_epochs=-1, batch_size=0, learning_rate=0, patience=1, **sampling) == [
+        "n_epochs -1 is negative", "batch_size 0 is below 1", f"learning_rate 0 {rate}",
+        "negative_sampling needs n_negatives", "loss margin needs a margin above 0",
+        "patience needs validate_every",
+    ]  # fmt: skip
+    over = 2 * MAX_RATE
+    assert faults(n_epochs=0, batch_size=1, learning_rate=over, loss="margin", n_negatives=1) == [
+        f"learning_rate {over} {rate}", "one_vs_all takes cross_entropy",
+        "one_vs_all takes no n_negatives", "loss margin needs a margin above 0",
+    ]  # fmt: skip
+    least = TrainingConfig(n_epochs=0, batch_size=1, learning_rate=MAX_RATE)
+    replace(least, **sampling, margin=0.1, n_negatives=1, patience=1, validate_every=1)
 
 
 def test_nothing_to_train_on_and_divergence_are_errors():

@@ -282,7 +282,9 @@ def test_texts_of_dev_are_taken_out_of_train(world: Path, tmp_path: Path) -> Non
     same = ("--dev", world / "train.txt", "--steps", 1)
     result = finetune(world, *same, "-o", tmp_path / "run")
     assert result.exit_code == 1
-    assert "nothing is left of the train split" in result.stderr.replace("\n", " ")
+    reason = "nothing is left of the train split: the texts of all"
+    assert reason in result.stderr.replace("\n", " ")
+    assert "--set keep_repeats=true keeps them" in result.stderr.replace("\n", " ")
     result = finetune(world, *same, "--set", "keep_repeats=true", "-o", tmp_path / "run")
     assert result.exit_code == 0, result.output
 

@@ -42,6 +42,7 @@ PRETRAINED: dict[str, dict[str, Any]] = {
     "kbert": {},
     "kepler": {},
     "kadapter": {},
+    "luke": {},
 }
 RATES = {"rate": 1e-4, "highest_rate": 1e-3}
 """Those of a configuration that names none; the higher is that of tables of entities."""
@@ -49,8 +50,11 @@ PARTS = {"accumulate": 2, "unfreezing": {"order": "gradual", "every": 1}}
 FINETUNED: dict[str, dict[str, Any]] = {
     "tagging": {"format": "conll", "train": "words.conll"},
     "multiple_choice": {"format": "copa", "train": "choices.jsonl"},
-    "classification": {"format": "tsv", "train": "texts.tsv"},
-}
+    "classification": {
+        "format": "tsv", "train": "texts.tsv",
+        "long": "windows", "graph": {"max_words": 7, "max_nodes": 14},
+    },
+}  # fmt: skip
 RUNS = [*PRETRAINED, *FINETUNED]
 
 
@@ -97,7 +101,7 @@ def runs_of(fields: dict[str, Any], folder: Path) -> dict[str, dict[str, Any]]:
     for name, files in FINETUNED.items():
         parts = PARTS if name == "classification" else {}
         runs[name] = {
-            "task": name, "format": files["format"], "train": str(folder / files["train"]),
+            "task": name, **files, "train": str(folder / files["train"]),
             "method": "colake", "host": fields["host"], "kg": fields["kg"], "dev_share": 0.1,
             "knowledge": "off", "training": training | {"batch_size": 3} | parts,
         }  # fmt: skip

@@ -75,7 +75,9 @@ def test_texts(tmp_path: Path) -> None:
         ("c", " ", 0, "de", TextKind.ALIAS),
     ]  # fmt: skip
     assert report.reasons == {
-        "count is not a number from 0 to 2147483647": 2,
+        "count is not a number from 0 to 2147483647": 1,
+        "count is not a number from 0 to 2147483647; a file of triples is given without "
+        "--aliases": 1,
         "empty field": 1,
         "1 fields instead of 2 to 4": 1,
         "5 fields instead of 2 to 4": 1,

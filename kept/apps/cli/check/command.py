@@ -16,6 +16,7 @@ from kept.apps.cli.options import KeptCommand, local_or_hub
 from kept.apps.cli.terminal import echo
 from kept.bounds import MAX_COUNT, MAX_SEED
 from kept.help_texts import HOST_MODEL
+from kg_loaders.counting import counted
 
 if TYPE_CHECKING:
     from kept.lab.reading.cell import Cell, Outcome
@@ -171,7 +172,7 @@ def _require_reading(outcomes: Sequence[Outcome], arms: Sequence[str]) -> None:
         if each.arm not in arms:
             continue
         if each.condition == TRUE and each.accuracy < GOOD:
-            faults.append(f"{where} after {each.stopped_at} steps")
+            faults.append(f"{where} after {counted(each.stopped_at, 'steps')}")
         if each.condition == REDRAWN and not at_chance(
             each.accuracy, each.n, each.chance, level=SURE
         ):
@@ -199,6 +200,6 @@ def _print_cell(cell: Cell, outcome: Outcome | None) -> None:
     outcome_line = (
         "training"
         if outcome is None
-        else f"{outcome.accuracy:.3f} after {outcome.stopped_at} steps"
+        else f"{outcome.accuracy:.3f} after {counted(outcome.stopped_at, 'steps')}"
     )
     typer.echo(f"{what}: {outcome_line}", err=True)

@@ -13,6 +13,7 @@ from kept.apps.cli.kg.inputs import InputOptions, progress_bar, show_damage
 from kept.apps.cli.kg.summary import AsJson, json_text
 from kept.apps.cli.terminal import echo
 from kept.help_texts import KG
+from kg_loaders.counting import counted
 
 GraphFolder = Annotated[Path, typer.Argument(help=KG)]
 
@@ -119,8 +120,8 @@ def merge(options: MergeOptions) -> None:
     result.graph.save(options.out, force=options.force)
     n_open = sum(pair.same is None for pair in pairs)
     echo(
-        f"{result.n_merged} entities merged, {result.n_loops} facts between them left out, "
-        f"{n_open} pairs undecided"
+        f"{counted(result.n_merged, 'entities')} merged, {result.n_loops} facts between them left "
+        f"out, {n_open} pairs undecided"
     )
     echo(f"{result.graph} in {options.out}")
 

@@ -44,6 +44,7 @@ from kept.training.processes.together import (
     leave_processes,
     report_dead_process,
 )
+from kg_loaders.counting import counted
 
 N_CANDIDATES, N_DRAWS = 50, 10
 
@@ -127,7 +128,7 @@ def _rows(opened: Opened, model: Path, options: EvalOptions) -> NDArray[np.int32
     n_repeats = opened.splits.repeats().get(options.split, 0)
     if n_repeats and not options.as_json:
         echo(
-            f"{n_repeats} triples of {options.split} repeat an earlier one and are ranked once "
+            f"{counted(n_repeats, 'triples')} of {options.split} repeated, and ranked once "
             "(--repeats ranks each as often as it occurs)"
         )
     return rows
@@ -282,7 +283,7 @@ def _show_strata(
         return
     n_seen = strata[STRATA[0]]["n_triples"]
     if n_seen == n:
-        echo(f"training saw every entity and relation of the {n} triples")
+        echo(f"training saw every entity and relation of the {counted(n, 'triples')}")
         return
     table = Table("by what training saw", "triples", "questions", "MR", "MRR", "Hits@1", "Hits@3",
                   "Hits@10")  # fmt: skip

@@ -21,6 +21,7 @@ from kept.kgc.completers.texts.literals import with_literals
 from kept.kge.splits import Seen, Splits, read_splits, whole_graph
 from kept.kge.trained import load_scorer, read_description
 from kept.packaged import READY, ready_weights
+from kg_loaders.counting import counted
 from kg_loaders.literal_entities import literal_notes
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def warn_about_leaks(splits: Splits) -> None:
             f"{n} of the {total} triples of {name} have their entities the other way round in train"
         )
     for name, n in splits.repeats().items():
-        echo(f"{n} triples of {name} repeat an earlier one")
+        echo(f"{counted(n, 'triples')} of {name} repeated")
 
 
 def filter_of(splits: Splits) -> Filter:

@@ -12,6 +12,7 @@ from kept.apps.cli.options import LinkCase
 from kept.apps.cli.terminal import echo
 from kept.bounds import MAX_SEED
 from kept.help_texts import FORCE_FILE, KG, LINK_INDEX, LINK_METHOD, LINK_MODEL, SEED
+from kg_loaders.counting import counted
 
 if TYPE_CHECKING:
     from entity_linking.calibration.acceptance import Favour, Wish
@@ -135,7 +136,10 @@ def calibrate(options: CalibrateOptions) -> None:
         before = reliability(checked.raw, checked.correct)
         after = reliability(checked.calibrated, checked.correct)
         draw_reliability(before, after, options.plot, title=title, force=options.force)
-    echo(f"{best.n_answers} mentions with candidates in {best.n_texts} texts; in {options.output}")
+    echo(
+        f"{counted(best.n_answers, 'mentions')} with candidates in "
+        f"{counted(best.n_texts, 'texts')}; in {options.output}"
+    )
 
 
 class Fitted(NamedTuple):
@@ -279,7 +283,8 @@ def _adapt(like: Path, texts: Path, settings: LinkerSettings, output: Path, *, f
         output, force=force, inputs=[texts, like],
     )  # fmt: skip
     echo(
-        f"{share_linked(raw):.3f} of the names in {len(words)} texts are linked; on kinds of text "
+        f"{share_linked(raw):.3f} of the names in {counted(len(words), 'texts')} are linked; "
+        "on kinds of text "
         f"that were left out the share of right links was {fitted.above_linked:+.3f} above that "
         f"share; in {output}"
     )

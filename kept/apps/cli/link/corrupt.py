@@ -9,6 +9,7 @@ from kept.apps.cli.declared import argument, option, required, switch, takes
 from kept.apps.cli.terminal import echo
 from kept.bounds import MAX_SEED
 from kept.help_texts import FORCE_FILE
+from kg_loaders.counting import counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,4 +52,4 @@ def corrupt(options: CorruptOptions) -> None:
         texts, drop=options.drop, swap=options.swap, seed=options.seed, graph=graph
     )
     write_jsonl(corrupted, options.output, force=options.force, inputs=[options.source])
-    echo(f"{report}; {len(corrupted)} texts in {options.output}")
+    echo(f"{report}; {counted(len(corrupted), 'texts')} in {options.output}")

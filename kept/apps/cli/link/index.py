@@ -10,6 +10,7 @@ from kept.apps.cli.declared import argument, option, switch, takes
 from kept.apps.cli.options import LinkCase, local_or_hub
 from kept.apps.cli.terminal import echo
 from kept.help_texts import KG_OR_FILE
+from kg_loaders.counting import counted
 
 if TYPE_CHECKING:
     from entity_linking.names.counts import SurfaceCount
@@ -110,7 +111,10 @@ def _print_index(new_index: LinkIndex, graph: KnowledgeGraph) -> None:
 
     n_names, recall = name_recall(new_index.names, graph)
     shares = ", ".join(f"@{k} {share:.3f}" for k, share in recall.items())
-    echo(f"{new_index.names}: recall of {n_names} names {shares}; {_size(new_index, 'names')}")
+    echo(
+        f"{new_index.names}: recall of {counted(n_names, 'names')} {shares}; "
+        f"{_size(new_index, 'names')}"
+    )
     if new_index.fuzzy is not None:
         echo(f"{new_index.fuzzy}: {_size(new_index, 'fuzzy')}")
     if new_index.dense is not None:

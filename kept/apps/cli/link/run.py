@@ -27,6 +27,7 @@ from kept.apps.cli.terminal import echo
 from kept.linking.linkers import LinkerSettings, open_graph
 from kept.linking.stream import Item, PartialOutput, Work, line_stream, link_stream
 from kg_loaders import KnowledgeGraph
+from kg_loaders.counting import counted
 from kg_loaders.damage import DamageReport
 from kg_loaders.disk.kinds import file_or_text
 
@@ -69,7 +70,7 @@ class LinkRun:
             n_done, rest = part.rest(items)
             steps = line_stream(rest, self.work, self.graph, self.n_workers, self.cluster)
             n_texts = n_done + part.write(self._with_progress(steps, n_done))
-        echo(f"{n_texts} texts in {target}")
+        echo(f"{counted(n_texts, 'texts')} in {target}")
 
     def print_json(self, items: Iterator[Item]) -> None:
         steps = line_stream(items, self.work, self.graph, self.n_workers, self.cluster)
@@ -82,7 +83,10 @@ class LinkRun:
         texts = [text for step in self._with_progress(steps) for text in step]
         linker = self.work.linker(self.graph) if explain else None
         n_links = print_links(texts, self.graph, linker)
-        echo(f"{n_links} links in {len(texts)} texts; {_meaning(self.work.settings, self.graph)}")
+        echo(
+            f"{counted(n_links, 'links')} in {counted(len(texts), 'texts')}; "
+            f"{_meaning(self.work.settings, self.graph)}"
+        )
         if not n_links:
             echo(NOTHING_LINKED, fg="yellow", err=True)
         warning = ambiguity(texts, self.graph)

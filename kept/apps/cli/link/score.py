@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from kept.apps.cli.declared import argument, option, switch, takes
 from kept.apps.cli.terminal import echo
 from kept.bounds import MAX_SEED
 from kept.help_texts import SEED
+from kg_loaders.counting import counted
 
 if TYPE_CHECKING:
     from entity_linking.mentions import LinkedText
@@ -51,6 +52,14 @@ def score(options: ScoreOptions) -> None:
 
     right, types = _gold(options.gold, options.elevant)
     predictions = list(read_jsonl(options.predicted, DamageReport()))
+    if _are_of_a_linker(right) and not _are_of_a_linker(predictions):
+        echo(
+            f"{options.gold} has candidates with reasons, as kept link writes them, and "
+            f"{options.predicted} has none: are the two interchanged? The file with the right "
+            "links comes first",
+            fg="yellow",
+            err=True,
+        )
     graph = None if options.kg is None else KnowledgeGraph.open(options.kg)
     known = None if graph is None else graph.entities
     judged = outcomes(right, predictions, known=known)
@@ -73,13 +82,19 @@ def score(options: ScoreOptions) -> None:
         return
     if n_cut := n_cut_links(predictions):
         echo(
-            f"{n_cut} links of {options.predicted} hold fewer candidates than the linker had, so "
+            f"{counted(n_cut, 'links')} of {options.predicted} with fewer candidates than the "
+            "linker had, so "
             "that recall among candidates is a lower bound; link with --candidates all",
             fg="yellow",
             err=True,
         )
     marked = ", only links on gold mentions are judged" if options.gold_spans else ""
-    echo(f"{scores.n_texts} texts{marked}\n\n{scores.to_markdown()}", nl=False)
+    echo(f"{counted(scores.n_texts, 'texts')}{marked}\n\n{scores.to_markdown()}", nl=False)
+
+
+def _are_of_a_linker(texts: Sequence[LinkedText]) -> bool:
+    """Whether some candidate has a reason, which kept link writes and annotations do not have."""
+    return any(each.reason for text in texts for link in text.links for each in link.candidates)
 
 
 def _gold(path: Path, elevant: bool) -> tuple[list[LinkedText], list[tuple[str, ...]] | None]:

@@ -10,6 +10,7 @@ from kept.apps.cli.declared import argument, option, required, switch, takes
 from kept.apps.cli.terminal import echo
 from kept.bounds import MAX_SEED
 from kept.help_texts import EPOCHS_TEXT, HOST_MODEL, SEED
+from kg_loaders.counting import counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,13 +44,12 @@ def train_tagger(options: TaggerOptions) -> None:
     """
     from entity_linking.randomness import generator
     from kept.linking.tagging.marked import read_marked
-    from kept.linking.tagging.tagger import KIND, is_tagger
+    from kept.linking.tagging.tagger import TAGGER
     from kept.linking.tagging.training import TaggerSettings, span_scores, train_tagger
+    from kg_loaders.disk.columns import replaced
     from kg_loaders.disk.writing import refuse_folder
 
-    refuse_folder(
-        options.output, kind=KIND, is_kind=is_tagger, force=options.force, inputs=options.marked
-    )
+    refuse_folder(options.output, **replaced(TAGGER), force=options.force, inputs=options.marked)
     settings = TaggerSettings(
         host=options.host, n_layers=options.layers, epochs=options.epochs, seed=options.seed
     )
@@ -63,7 +63,8 @@ def train_tagger(options: TaggerOptions) -> None:
     tagger.save(options.output, force=options.force)
     precision, recall, f1 = span_scores(rest, tagger.tag([text.text for text in rest]))
     echo(
-        f"{tagger.record.n_spans} names in {len(train)} texts, {len(rest)} texts held out; epoch "
+        f"{counted(tagger.record.n_spans, 'names')} in {counted(len(train), 'texts')}, "
+        f"{counted(len(rest), 'texts')} held out; epoch "
         f"{tagger.record.n_epochs}: precision {precision:.4f}, recall {recall:.4f}, F1 {f1:.4f} of "
         f"spans held out; {time.process_time() - began:.0f} processor seconds; in {options.output}"
     )

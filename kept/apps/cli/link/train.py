@@ -12,6 +12,7 @@ from kept.apps.cli.options import LinkCase, RedirectFile
 from kept.apps.cli.terminal import echo
 from kept.bounds import MAX_SEED
 from kept.help_texts import GOLD, HELD_OUT, KG, LINK_INDEX, SEED
+from kg_loaders.counting import counted
 
 if TYPE_CHECKING:
     from entity_linking.mentions import LinkedText
@@ -88,21 +89,17 @@ def train(options: TrainOptions) -> None:
     )
     from entity_linking.errors import LinkingError
     from entity_linking.scorers.rerank_parts import RerankSettings
-    from entity_linking.scorers.reranker import KIND, Reranker, is_reranker, with_gold
+    from entity_linking.scorers.reranker import RERANKER, Reranker, with_gold
     from kept.linking.bare import drawn_entities
     from kept.linking.linkers import EXPENSIVE, open_for_training, open_graph, settings_from
+    from kg_loaders.disk.columns import replaced
     from kg_loaders.disk.writing import refuse_file, refuse_folder
 
     if options.absent not in ("nil", "skip"):
         raise LinkingError(f"--absent is {options.absent!r}; choose nil or skip")
     files = _files(options.gold, options.also or [], options.held_out, options.decision)
-    refuse_folder(
-        options.output,
-        kind=KIND,
-        is_kind=is_reranker,
-        force=options.force,
-        inputs=[*files, options.kg],
-    )
+    inputs = [*files, options.kg]
+    refuse_folder(options.output, **replaced(RERANKER), force=options.force, inputs=inputs)
     if options.decision is not None:
         refuse_file(options.decision, force=options.force, inputs=files)
     settings = RerankSettings(
@@ -136,7 +133,8 @@ def train(options: TrainOptions) -> None:
     model.save(options.output, force=options.force)
     record = model.record
     echo(
-        f"{record.n_mentions} mentions with candidates ({record.n_nil} NIL) in {len(texts)} texts, "
+        f"{counted(record.n_mentions, 'mentions')} with candidates ({record.n_nil} NIL) in "
+        f"{counted(len(texts), 'texts')}, "
         f"{record.n_held_out} held out; best epoch {record.best_epoch}, held-out loss "
         f"{record.held_out_loss:.4f}, {time.perf_counter() - began:.1f} s"
     )

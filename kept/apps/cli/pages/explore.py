@@ -12,6 +12,7 @@ from kept.apps.cli.errors import mark_interrupted
 from kept.apps.cli.options import LinkCase, local_or_hub
 from kept.apps.cli.terminal import echo
 from kept.help_texts import INDEX, KG, PORT, RERANKER, TOKENIZER
+from kg_loaders.counting import counted
 
 if TYPE_CHECKING:
     from kept.apps.explorer.server import ExplorerServer
@@ -77,7 +78,10 @@ def explore(options: ExploreOptions) -> None:
     )
     if output is not None:
         write_text(output, static_page(explorer, texts), force=True)
-        echo(f"{output}: {len(texts) or 1} texts; it works without a server and a network")
+        echo(
+            f"{output}: {counted(len(texts) or 1, 'texts')}; it works without a server and a "
+            "network"
+        )
         if options.open_page:
             webbrowser.open(output.resolve().as_uri())
         return

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kept.apps.cli.declared import argument, option, required, switch, takes
 from kept.apps.cli.terminal import echo
+from kg_loaders.counting import counted
 
 if TYPE_CHECKING:
     from kept.training.extending import Extension, TableGrowth
@@ -73,6 +74,8 @@ def _lines(done: Extension) -> list[str]:
 
 def _line(table: TableGrowth) -> str:
     starts = ", ".join(f"{n} from {name}" for name, n in table.starts.items()) or "none"
-    line = f"{table.name}: {table.n_old} rows as they were, {table.n_new} new ({starts})"
+    line = (
+        f"{table.name}: {counted(table.n_old, 'rows')} as they were, {table.n_new} new ({starts})"
+    )
     guesses = [f"{n} {v:.2f}" for n, v in table.likeness.items() if v is not None]
     return f"{line}; old rows guessed so: {', '.join(guesses)}" if guesses else line

@@ -28,6 +28,7 @@ from kept.training.finetuning.bulk import (
 )
 from kept.training.finetuning.predictor import Predictor, columns_of_fit
 from kg_loaders import KnowledgeGraph
+from kg_loaders.counting import counted
 from kg_loaders.damage import DamagePolicy, DamageReport
 from kg_loaders.disk.writing import refuse_file
 
@@ -69,7 +70,7 @@ def predict_file(options: PredictOptions) -> Result:
             bulk, lines, output, key=key, resume=options.resume,
             force=options.force, inputs=inputs, progress=with_progress,
         )  # fmt: skip
-        echo(f"{n_lines} predictions in {output}")
+        echo(f"{counted(n_lines, 'predictions')} in {output}")
     bulk.report_cuts()
     tell_damage(report)
     counts = {"n_predictions": n_lines, "n_rejected": report.n_rejected}

@@ -22,6 +22,7 @@ from kept.lab.study.pictures import picture_of
 from kept.lab.study.slices import KNOWLEDGE
 from kept.lab.study.tables import Table
 from kept.lab.study.verdicts import Compared, ComparedRow, headline
+from kg_loaders.counting import counted
 
 SETTINGS = {
     "asked": (
@@ -47,7 +48,8 @@ def conditions(results: QuestionTables) -> list[str]:
     measures = "; ".join(f"*{name}*: {meaning}" for name, meaning in MEASURES.items())
     return [
         (
-            f"{n} questions, {results.chance:.3f} by chance where a value is chosen; at most "
+            f"{counted(n, 'questions')}, {results.chance:.3f} by chance where a value is "
+            "chosen; at most "
             f"{results.n_new} pieces are written. {measures[0].upper()}{measures[1:]}."
         ),
         (
@@ -215,7 +217,7 @@ def write_page(results: QuestionTables, path: Path, *, force: bool = False) -> l
 def _missing(compared: Compared) -> str:
     """How many runs of each row are not finished."""
     counts = Counter(run.partition(", knowledge ")[0] for run in compared.missing)
-    return ", ".join(f"{name} ({n} runs)" for name, n in counts.items())
+    return ", ".join(f"{name} ({counted(n, 'runs')})" for name, n in counts.items())
 
 
 def _value_text(name: str, value: Any) -> str:

@@ -42,7 +42,7 @@ BUILD = "kg build t.tsv --labels l.tsv --aliases a.tsv --relation-labels r.tsv -
 def test_build_and_info(kept) -> None:  # type: ignore[no-untyped-def]
     code, out, err = kept(BUILD + " --licence CC0-1.0 --language fr")
     assert (code, err) == (0, "")
-    assert "7 lines + 1 further records = 2 triples + 5 texts + 1 duplicates" in out
+    assert "7 lines + 1 further record = 2 triples + 5 texts + 1 duplicate" in out
     assert "3 entities, 2 relations, 2 triples" in out
     code, out, _ = kept("kg info kg --json")
     facts = json.loads(out)
@@ -209,7 +209,7 @@ def test_types_of_facts_are_the_default(  # type: ignore[no-untyped-def]
     (tmp_path / "x.tsv").write_text("anna\tinstance of\thuman\nanna\tknows\tbert\n")
     code, _, errors = kept(f"kg build x.tsv -o kg {' '.join(flags)}")
     assert code == 0
-    assert ("1 types of 1 entities are taken from facts" in errors) is bool(n)
+    assert ("1 type of 1 entity: those of the facts" in errors) is bool(n)
     graph = KnowledgeGraph.open(tmp_path / "kg")
     assert graph.n_triples == 2
     assert len(graph["anna"].types) == n

@@ -32,7 +32,7 @@ def kg(tmp_path: Path) -> Path:
 def test_add(kg: Path, tmp_path: Path) -> None:
     (tmp_path / "new.tsv").write_text("Q90\tP36\tQ2\nQ90\tP17\tQ142\n")
     output = kept("kg", "add", kg, tmp_path / "new.tsv", "-o", tmp_path / "kg2")
-    assert "2 lines = 1 triples + 0 texts + 1 duplicates" in output
+    assert "2 lines = 1 triple + 0 texts + 1 duplicate" in output
     assert "1 new entities, 1 new relations" in output
     assert KnowledgeGraph.open(kg).n_triples == 2
     kept("kg", "build", tmp_path / "t.tsv", tmp_path / "new.tsv", "--labels", tmp_path / "l.tsv",
@@ -67,7 +67,7 @@ def test_merge(kg: Path, tmp_path: Path) -> None:
     assert kept("kg", "merge", kg, "-o", pairs).startswith("1 pairs in")
     pairs.write_text(pairs.read_text().replace('"same":null', '"same":true'))
     output = kept("kg", "merge", kg, "--decisions", pairs, "-o", tmp_path / "kg2")
-    assert "1 entities merged, 0 facts between them left out, 0 pairs undecided" in output
+    assert "1 entity merged, 0 facts between them left out, 0 pairs undecided" in output
     assert list(KnowledgeGraph.open(tmp_path / "kg2").entities) == ["Q1", "Q142"]
 
 

@@ -104,7 +104,7 @@ def test_a_collection_is_asked_without_a_graph_and_with_one(
     assert "in the graph" not in done.output
     done = run(*arguments, "--relations", "P17", "--mode", "graph", "-o", str(tmp_path))
     assert done.exit_code == 0, done.output
-    assert "4 questions about 4 of 4 facts of 1 relations" in done.output
+    assert "4 questions about 4 of 4 facts of 1 relation" in done.output
     assert "the graph knows head, relation and tail of 4 of them" in done.output
     assert "tested triple in the graph | 4 | " in done.output
     scores = json.loads((tmp_path / "scores.json").read_text())

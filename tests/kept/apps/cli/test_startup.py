@@ -21,6 +21,7 @@ from kept.methods import METHODS
 from kept.objectives.model import OBJECTIVES
 from kept.training.extending.starts import STARTS
 from kg_loaders import FORMATS as GRAPH_FORMATS
+from kg_loaders import KnowledgeGraph
 
 Loaded = Callable[..., tuple[int, str, str]]
 
@@ -166,3 +167,36 @@ def test_a_slip_in_a_table_is_answered_before_what_trains_is_loaded(
     (tmp_path / "bad.csv").write_text("sentence,class_name\nhello,1\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="has no column for label"):
         fit_command(data=tmp_path / "bad.csv", kg=tmp_path / "kg")
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        (["compare", "--task", "wiki8"], "no experiment 'wiki8'"),
+        (["compare", "--task", "mine.yaml", "--methods", "ernie,nonne"], "no method 'nonne'"),
+        (["compare", "--task", "mine.yaml", "--methods", "mine,ernie"], "train.tsv does not exist"),
+        (["compare", "--task", "mine.yaml", "--controls", "of"], "no control 'of'"),
+        (["compare", "--task", "mine.yaml", "--controls", "true"], "no control 'true'"),
+        (["compare", "--task", "mine.yaml", "--kg", "none"], "none is not a knowledge graph"),
+        (["predict", "none", "A text.", "--kg", "kg"], "none has no finetune.json"),
+        (["predict", "run", "A text.", "--kg", "none"], "none is not a knowledge graph"),
+        (["finetune", "texts.csv", "--method", "none", "--kg", "none", "-o", "new"], "none is not"),
+        (["pretrain", "--method", "ernie", "--kg", "none", "-o", "new"], "none is not"),
+        (["fit", "texts.csv", "--kg", "none"], "none is not a knowledge graph"),
+    ],
+)
+def test_a_slip_in_a_path_or_a_name_is_answered_before_torch_is_loaded(
+    line: list[str], fault: str, loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KEPT_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+    for name in ("none", "run"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "run" / "finetune.json").write_text("{}")
+    (tmp_path / "texts.csv").write_text("text,label\nhello,1\n")
+    (tmp_path / "mine.yaml").write_text("task:\n  train: train.tsv\nmethods:\n  mine: {}\n")
+    KnowledgeGraph.from_triples([("a", "r", "b")]).save(tmp_path / "kg")
+    code, modules, output = loaded(*line, more=["torch", "transformers"])
+    assert code
+    assert not {"torch", "transformers"} & set(modules.split()), modules
+    assert fault in " ".join(output.split())

@@ -14,7 +14,8 @@ from entity_linking.annotations import write_jsonl
 from kept.errors import ConfigError
 from kept.lab.comparison import trial as runs_module
 from kept.lab.comparison.data import ExperimentData, folder_digests
-from kept.lab.comparison.experiment import Experiment, shipped_experiments
+from kept.lab.comparison.experiment import Experiment
+from kept.lab.comparison.files import shipped_experiments
 from kept.lab.comparison.find import read_experiment
 from kept.lab.comparison.trial import ComparisonTrial
 from kept.lab.study.addresses import _of_folder

@@ -14,7 +14,8 @@ from kept.errors import (
 from kept.lab import comparison
 from kept.lab.comparison.compare import compare
 from kept.lab.comparison.experiment import Experiment
-from kept.lab.comparison.find import find_experiment, method_names
+from kept.lab.comparison.files import find_experiment
+from kept.lab.comparison.find import method_names
 from kept.lab.study.store import read_records
 from kept.methods import METHODS
 from tests.kept.tiny_hosts import tiny_host

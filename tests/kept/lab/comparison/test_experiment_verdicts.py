@@ -13,7 +13,15 @@ from kept.lab.comparison.experiment import Experiment
 from kept.lab.reading.measures import DOES_NOT_READ
 from kept.lab.study.comparison_tables import conditions
 from kept.lab.study.store import RunRecord
-from kept.lab.study.verdicts import Compared, ComparedPair, ComparedRow, headline, limits
+from kept.lab.study.verdicts import (
+    Compared,
+    ComparedPair,
+    ComparedRow,
+    Gain,
+    PrimaryResult,
+    headline,
+    limits,
+)
 from kept.methods import BASELINE
 
 BETTER, WORSE, OPEN = 0.2, -0.2, 0.05
@@ -193,3 +201,74 @@ def test_a_page_says_where_runs_were_computed_in_different_precisions() -> None:
     assert "2 in bf16, 1 in fp32" in page("bf16", "fp32", "bf16")
     for alike in (("bf16", "bf16"), ("fp32", None), (None,)):
         assert "precisions" not in page(*alike)
+
+
+def primary(
+    estimate: float, *, holm: float = 0.002, margin: float | None = None, n_seeds: int = 3
+) -> PrimaryResult:
+    """A contrast whose 95 % interval is .1 to either side, whose 90 % interval is .068."""
+    contrast = pair_of("off", estimate, holm=holm, n_seeds=n_seeds).effect
+    gained = dataclasses.replace(contrast, estimate=0.125)
+    on = Gain("kbert", (BASELINE, "off"), "what the graph says", "a fact", 40, gained)
+    against = dataclasses.replace(on, name="no fact", n=1, effect=None)
+    return PrimaryResult("kbert", "K-BERT", on, against, contrast, margin, True, holm)
+
+
+@pytest.mark.parametrize(
+    ("result", "sign", "word"),
+    [
+        (primary(BETTER), 1, "the gain is where facts are"),
+        (primary(WORSE), -1, "the gain is larger where no facts are"),
+        (primary(BETTER, holm=0.05), 0, "no more gain where facts are is shown"),
+        (primary(OPEN), 0, "no more gain where facts are is shown"),
+        (primary(BETTER, n_seeds=1, margin=9.0), 0, "no more gain where facts are is shown"),
+        (primary(OPEN, margin=0.11), 0, "no more gain where facts are is shown"),
+        (primary(OPEN, margin=0.125), 0, "the same gain to within ±0.125"),
+    ],
+)
+def test_a_primary_contrast_has_one_of_four_verdicts(
+    result: PrimaryResult, sign: int, word: str
+) -> None:
+    """A gain on a slice of one item has no estimate, and is not shown."""
+    assert (result.verdict_sign, result.word) == (sign, word)
+    assert result.in_words == f"K-BERT: {word}: +0.125 on a fact; {limits(result.effect)}"
+
+
+def test_a_headline_of_primary_contrasts_names_every_method_by_its_verdict() -> None:
+    late = dataclasses.replace(primary(WORSE), title="ERNIE", before=False)
+    whole = compared(pair_of("off", OPEN))
+
+    def sentence(*results: PrimaryResult) -> str:
+        text = headline(dataclasses.replace(whole, primary=results))
+        return text.replace(
+            "the gain of true knowledge over a control, on samples with a fact", "…"
+        )
+
+    assert sentence(primary(OPEN), late, primary(BETTER)) == (
+        "Primary contrast (named after runs were made): … against those without, is larger with a "
+        "fact for K-BERT (+0.200); larger without for ERNIE (-0.200); not shown to differ for "
+        "K-BERT (+0.050). Effects below 0.132 were not visible."
+    )
+    assert sentence(primary(BETTER, n_seeds=1)) == (
+        "Primary contrast: … against those without, is not shown to differ for K-BERT (+0.200)."
+    )
+
+
+def test_a_row_that_reads_the_graph_in_few_texts_is_told_to_add_names() -> None:
+    low = dataclasses.replace(compared(pair_of("off", OPEN)), baseline=0.9)
+
+    def cause(share: float) -> str:
+        scores = {"dev": {"coverage": {"shares": {"read": share}}}}
+        rows = [
+            dataclasses.replace(row, records=(dataclasses.replace(row.record, scores=scores),))
+            for row in low.rows
+        ]
+        lines = dataclasses.replace(low, rows=tuple(rows)).shortfalls
+        assert "something of the graph" not in lines[0], "the host alone reads no graph"
+        return lines[1].rpartition("(0.900): ")[2]
+
+    assert cause(0.25) == (
+        "something of the graph is shown in 25% of the texts; add names and facts "
+        "(kept kg build --aliases FILE), then the same kept compare"
+    )
+    assert "task.training more steps" in cause(0.5)

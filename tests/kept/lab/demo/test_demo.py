@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 from kept.apps.cli import app
 from kept.errors import CheckpointError
 from kept.hosts import load_tokenizer
-from kept.lab.comparison.experiment import Experiment, shipped_experiments
+from kept.lab.comparison.experiment import Experiment
+from kept.lab.comparison.files import shipped_experiments
 from kept.lab.demo.methods import compare_methods
 from tests.kept.tiny_hosts import tiny_host
 

@@ -91,6 +91,15 @@ from tests.kept.tiny_chat import chat_tokenizer
         (" Paris or London", "Paris", False),
         (" not Paris", "Paris", False),
         (" 東京は", "東京", False),
+        (" 1，000", "1", False),
+        (" 3．14", "3", False),
+        (" ٣،١٤", "٣", False),
+        (" 北京、上海", "北京", True),
+        (" 東京｡", "東京", True),
+        (" दिल्ली। वह", "दिल्ली", True),
+        (" القاهرة، مصر", "القاهرة", True),
+        (" باريس؟", "باريس", True),
+        (" Paris… and", "Paris", True),
     ],
 )
 def test_exactly_the_value(written: str, value: str, right: bool) -> None:

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from kept.apps.cli import app
-from kept.lab.comparison.experiment import shipped_experiments
+from kept.lab.comparison.files import shipped_experiments
 from kept.lab.questions import trial as module
 from kept.lab.questions.plan import QuestionPlan
 from kept.lab.questions.rows import ROWS

@@ -147,7 +147,7 @@ def test_what_has_no_address_is_said(owner: Owner, sources: Path, tmp_path: Path
     sources.write_text(yaml.safe_dump(values))
     done = run("get toy --accept", sources, tmp_path)
     assert done.exit_code == 1
-    assert "no address is known for 1 files: download them from me" in done.output
+    assert "no address is known for 1 file: download them from me" in done.output
     assert (tmp_path / "toy/train.txt.gz").is_file()
     assert "(1 by hand)" in run("list", sources, tmp_path).output
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import pickle
+import re
 from typing import Any
 
 import numpy as np
@@ -310,3 +311,39 @@ def test_the_fingerprint_follows_every_choice(small_graph: KnowledgeGraph, token
     ]
     assert len(set(several)) == len(several)
     assert of() == several[0]
+
+
+def tagged(n_words: int, tag: str) -> TaskExample:
+    """The word "the" `n_words` times, each O, and a tagged one."""
+    text = "the " * n_words + "old"
+    words = tuple(Mention(match.start(), match.end()) for match in re.finditer("[a-z]+", text))
+    return TaskExample(LinkedText(text, ()), ("O",) * n_words + (tag,), words)
+
+
+def test_tagged_words_behind_the_cut_are_said(small_graph: KnowledgeGraph, tokenizer: Any) -> None:
+    """Six pieces are read; of training only the tag of a short text is left."""
+    builder = dataclasses.replace(SMALL, max_words=8)
+    more: dict[str, Any] = {"builder": builder, "problem_type": TAGGING}
+    labels = {"B-A": 0, "B-B": 1, "O": 2}
+    examples = [tagged(5, "B-A"), tagged(6, "B-B"), tagged(40, "O")]
+    train = data_of(examples, small_graph, tokenizer, labels=labels, **more)
+    remedy = "--set graph.max_words=52"
+    words, classes = train.cut_warnings("train", 52)
+    assert words.startswith("train: 1 of 2 tagged words are behind the cut at 8 word pieces; --set")
+    assert remedy in words
+    assert "leaves no example of B-B; --set" in classes
+    dev = data_of(examples[1:], small_graph, tokenizer, labels=None, **more)
+    assert dev.cut_warnings("dev", 8) == [
+        "dev: 1 of 1 tagged words are behind the cut at 8 word pieces; give parts of the texts"
+    ]
+    short = data_of(examples[:1], small_graph, tokenizer, labels=labels, **more)
+    assert short.cut_warnings("train", 52) == []
+
+
+def test_a_cut_that_leaves_one_class_is_said(small_graph: KnowledgeGraph, tokenizer: Any) -> None:
+    builder = dataclasses.replace(SMALL, max_words=20)
+    examples = [sentence("Q90", "Q64", n_between=30), sentence("Q90", "Q64", "P1")]
+    data = data_of(examples, small_graph, tokenizer, builder=builder)
+    assert data.skipped
+    (line,) = data.cut_warnings("train", 20)
+    assert "leaves no example of P17, and only one class is left: nothing can be learned" in line

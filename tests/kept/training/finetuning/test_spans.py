@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from entity_linking.mentions import LinkedText, Mention
 from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig
+from kept.graphs.cuts import UNCUT
 from kept.graphs.words import encode_words, join_texts
 from kept.heads.model import KnowledgeForTask
 from kept.heads.span import Span, SpanOptions, Window, best_spans, score_of_none
@@ -24,7 +25,7 @@ from kept.tasks.kinds import SPAN, START_END, answer_of
 from kept.training.finetuning.data import TaskData
 from kept.training.finetuning.predictor import Predictor
 from kept.training.finetuning.run import predict
-from kept.training.finetuning.windows import WHOLE, windows
+from kept.training.finetuning.windows import windows
 from kg_loaders import KnowledgeGraph
 from tests.kept.tiny_hosts import tiny_host
 
@@ -39,7 +40,7 @@ def test_windows_cover_the_context_once_in_order(
     pair = join_texts(LinkedText(question, ()), LinkedText(context, ()))
     start = pair.pair_start
     assert start is not None
-    (whole,) = encode_words([pair.text], tokenizer, max_words=WHOLE, pair_starts=[start])
+    (whole,) = encode_words([pair.text], tokenizer, max_words=UNCUT, pair_starts=[start])
     options = SpanOptions(stride=stride, max_question=4)
     windows_ = windows(whole, start, max_words=16, options=options)
     second = whole.spans[whole.spans[:, 0] >= start].tolist()

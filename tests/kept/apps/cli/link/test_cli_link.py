@@ -29,7 +29,7 @@ def run(*arguments: str | Path) -> Result:
 def test_text_as_a_table(kg: Path) -> None:
     result = run("Paris isn't in the FRENCH REPUBLIC [b]", "--kg", kg, "--explain")
     assert result.exit_code == 0, result.output
-    assert "2 links in 1 texts" in result.output
+    assert "2 links in 1 text" in result.output
     assert "alias 'French Republic'" in result.output
     assert "city in Texas" in result.output
     assert "no name of the graph" not in result.output
@@ -37,7 +37,7 @@ def test_text_as_a_table(kg: Path) -> None:
 
 def test_what_to_do_where_nothing_is_linked_is_said(kg: Path) -> None:
     result = run("Nobody came.", "--kg", kg)
-    assert "0 links in 1 texts; confidence is by names alone, uncalibrated" in result.output
+    assert "0 links in 1 text; confidence is by names alone, uncalibrated" in result.output
     assert "no name of the graph was found: --case insensitive" in result.output
 
 

@@ -292,7 +292,7 @@ def test_linking_loads_no_torch(kg: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "1 links" in done.stdout
+    assert "1 link in" in done.stdout
 
 
 def test_score_and_corrupt_are_there(kg: Path, tmp_path: Path) -> None:
