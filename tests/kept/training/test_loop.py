@@ -20,6 +20,7 @@ from kept.training.checkpoint import list_checkpoints
 from kept.training.gradients import loss_norms, shared_parameters
 from kept.training.log import read_log
 from kept.training.loop import Resume, _Run, train
+from kept.training.processes.together import Processes
 from tests.forked import Forked
 from tests.kept.training.stream_toy import ToyData
 from tests.kept.training.training_run import Watcher, run
@@ -292,6 +293,21 @@ def test_norms_are_those_of_separate_backward_passes() -> None:
         model(batch).losses[name].backward()
         squares = sum(float(p.grad.square().sum()) for p in shared if p.grad is not None)
         assert norms[name] == pytest.approx(squares**0.5, rel=1e-5)
+
+
+def test_processes_add_up_the_gradient_of_every_parameter() -> None:
+    """Also of one on which this process's share of a loss does not depend: all send alike."""
+
+    sent = []
+
+    class Two(Processes):
+        def summed(self, gradients: list[torch.Tensor]) -> list[torch.Tensor]:
+            sent.extend(each.tolist() for each in gradients)
+            return [2 * each for each in gradients]
+
+    used, unused = (torch.nn.Parameter(torch.ones(2)) for _ in range(2))
+    assert loss_norms({"x": 3 * used[0]}, [used, unused], Two(0, 2)) == {"x": 6.0}
+    assert sent == [[3, 0], [0, 0]]
 
 
 def test_the_shared_part_is_the_encoders() -> None:
