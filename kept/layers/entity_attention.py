@@ -115,7 +115,9 @@ class RealPlaces:
 
 def _chosen(places: Int[Tensor, "batch slot"], is_real: Bool[Tensor, "batch slot"]) -> Tensor:
     """The places that are real; all while a graph is compiled, as their number depends on data."""
-    return places.flatten() if torch.compiler.is_compiling() else places[on_host(is_real)]
+    if torch.compiler.is_compiling():
+        return places.flatten()
+    return places[on_host(is_real)]
 
 
 def entity_aware_layer(
