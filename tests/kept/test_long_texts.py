@@ -16,6 +16,7 @@ from entity_linking.annotations import gold_link
 from entity_linking.mentions import LinkedText, Mention
 from kept.auto import AutoEncoder
 from kept.auto.sentence_modules import SentenceModules
+from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.cuts import UNCUT
 from kept.graphs.windows import OVERLAP, parts_of, windows_of
@@ -27,9 +28,12 @@ from kept.lab.probing.models.base import words_around_masks
 from kept.methods import METHODS
 from kept.tasks.datasets.formats import TaskExample
 from kept.tasks.kinds import MULTI, OUTSIDE, REGRESSION, SINGLE, TAGGING
+from kept.training.finetuning import recipes as finetuning
+from kept.training.finetuning.config import FinetuneConfig
 from kept.training.finetuning.data import TaskData
 from kept.training.finetuning.predictor import Predictor
 from kept.training.finetuning.run import class_logits, predictions
+from kept.training.pretraining import recipes as pretraining
 from kept.training.pretraining.data import WordGraphData
 from kg_loaders import KnowledgeGraph
 from tests.kept.tiny_hosts import method_encoder
@@ -234,6 +238,21 @@ def test_encoded_texts_that_fit_are_the_same_bits(host: Path, small_graph: Knowl
     assert torch.equal(ours.sentences, cut.sentences)
     assert all(torch.equal(a.tokens, b.tokens) for a, b in zip(ours, cut, strict=True))
     assert ours.cut == cut.cut
+
+
+def test_new_runs_of_the_commands_read_windows_and_no_address_knows() -> None:
+    """A paper's run, a file of an older version and the library cut; the default is not written."""
+    fields = {"task": "tagging", "format": "conll", "train": "t", "kg": "k", "method": "none"}
+    assert finetuning.with_defaults(fields)["long"] == "windows"
+    assert finetuning.with_defaults(fields | {"long": "cut"})["long"] == "cut"
+    assert "long" not in finetuning.with_defaults(fields | {"as_published": True})
+    assert pretraining.with_defaults({"method": "ernie"})["long"] == "windows"
+    assert "long" not in pretraining.with_defaults({"treebank": ["t.conllu"]})
+    config = FinetuneConfig.read(None, fields | {"training": {"steps": 1, "batch_size": 1}})
+    assert config.long == "cut"
+    assert "long" not in config.model_dump(exclude_defaults=True)
+    with pytest.raises(ConfigError, match="long"):
+        FinetuneConfig.read(None, fields | {"long": "sometimes"})
 
 
 # ---- tags ------------------------------------------------------------------------------------

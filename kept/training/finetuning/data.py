@@ -248,12 +248,12 @@ class TaskData:
                 words.append(whole)
                 continue
             for window in opened:
-                own = [*map(window.owns, example.targets)]
+                is_inside = [*map(window.owns, example.targets)]
                 part = dataclasses.replace(
                     example,
                     linked=window.text(example.linked),
-                    targets=tuple(compress(example.targets, own)),
-                    labels=tuple(compress(example.labels, own)),
+                    targets=tuple(compress(example.targets, is_inside)),
+                    labels=tuple(compress(example.labels, is_inside)),
                 )
                 numbers.append(i)
                 examples.append(part)
