@@ -16,7 +16,7 @@ from entity_linking.annotations import gold_link
 from entity_linking.mentions import LinkedText, Mention
 from kept.auto import AutoEncoder
 from kept.auto.sentence_modules import SentenceModules
-from kept.errors import ConfigError
+from kept.errors import BatchError, ConfigError
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.cuts import UNCUT
 from kept.graphs.windows import OVERLAP, parts_of, windows_of
@@ -338,6 +338,14 @@ def test_the_answer_to_a_long_text_is_by_the_mean_of_its_windows(
     labels = torch.cat([row.labels[:1] for row in rows if row.labels is not None])
     expected = data.kind.loss(by_hand, labels)
     torch.testing.assert_close(output.losses["class"], expected, atol=1e-5, rtol=0)
+    teacher = torch.randn(3, by_hand.shape[1], generator=torch.Generator().manual_seed(2))
+    data.learn_from(teacher)
+    taught = data.collate(data.samples([0, 1, 2], epoch=0, seed=0), epoch=0, seed=0, step=0)
+    with torch.no_grad():
+        loss = model(taught).losses["teacher"]
+    torch.testing.assert_close(loss, ((by_hand - teacher) ** 2).mean(), atol=1e-5, rtol=0)
+    with pytest.raises(BatchError, match="window_ids need shape"):
+        batch.replace(window_ids=torch.zeros(1, dtype=torch.long))
     assert len(predictions(model, data, threshold=0.0)) == 3
 
 

@@ -232,7 +232,7 @@ class TaskData:
             n_pieces_lost=self.cut.n_pieces_lost - n_pieces_found,
             n_links_lost=int(self._lost_links.sum()),
         )
-        if self.kind.labels_nodes and self.labels is not None:
+        if self._text_windows and self.kind.labels_nodes and self.labels is not None:
             self._part_examples()
 
     def _part_examples(self) -> None:
@@ -240,8 +240,12 @@ class TaskData:
         numbers: list[int] = []
         examples: list[TaskExample] = []
         words: list[Words] = []
+        lost: list[NDArray[np.bool_]] = []
+        ends = np.cumsum([len(text.links) for text in self._texts])
+        of_text = np.split(self._lost_links, ends[:-1])
         for i, (example, whole) in enumerate(zip(self.examples, self._words, strict=True)):
             opened = self._text_windows.get(i)
+            lost += [of_text[i]] * len(opened or [whole])
             if opened is None:
                 numbers.append(i)
                 examples.append(example)
@@ -260,7 +264,7 @@ class TaskData:
                 words.append(window.words)
         self.indices, self.examples, self._words = self.indices[numbers], examples, words
         self._windows, self._text_windows = [[whole] for whole in words], {}
-        self._lost_links = np.zeros(sum(len(text.links) for text in self._texts), np.bool_)
+        self._lost_links = np.concatenate(lost)
 
     def __len__(self) -> int:
         return len(self.examples)
