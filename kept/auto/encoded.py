@@ -138,12 +138,12 @@ def stitched(
     no `modules` pool them. A neighbour that a fact brought is there once for each window that shows
     it.
     """
-    owns = [
+    masks = [
         torch.tensor([window.owns(span) for span in part.token_spans.tolist()], dtype=torch.bool)
         for window, part in zip(windows, parts, strict=True)
     ]
-    pairs = list(zip(parts, owns, strict=True))
-    tokens = torch.cat([part.tokens[own_tokens] for part, own_tokens in pairs])
+    pairs = list(zip(parts, masks, strict=True))
+    tokens = torch.cat([part.tokens[mask] for part, mask in pairs])
     vectors = {
         link.mention: vector
         for window, part in zip(windows, parts, strict=True)
@@ -153,17 +153,17 @@ def stitched(
     links = tuple(link for link in linked.links if link.mention in vectors)
     sentence = tokens.mean(0)
     if modules is not None:
-        shares = torch.stack([is_own.sum() for is_own in owns]) / len(tokens)
+        shares = torch.stack([mask.sum() for mask in masks]) / len(tokens)
         sentence = (torch.stack([part.sentence for part in parts]) * shares[:, None]).sum(0)
         sentence = functional.normalize(sentence, dim=0) if modules.normalize else sentence
     choices = [
         tuple(each for each in part.linking or () if window.owns(each.mention))
         for window, part in zip(windows, parts, strict=True)
     ]
-    layers = [part.layers[:, own_tokens] for part, own_tokens in pairs if part.layers is not None]
+    layers = [part.layers[:, mask] for part, mask in pairs if part.layers is not None]
     return EncodedText(
         linked=linked,
-        token_spans=torch.cat([part.token_spans[own_tokens] for part, own_tokens in pairs]),
+        token_spans=torch.cat([part.token_spans[mask] for part, mask in pairs]),
         tokens=tokens,
         links=links,
         mentions=torch.stack([vectors[link.mention] for link in links])

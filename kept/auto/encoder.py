@@ -350,8 +350,8 @@ class AutoEncoder:
     ) -> tuple[KnowledgeBatch, Bool[Tensor, "text node"]]:
         """Return what the encoder reads of the texts, and which nodes are the tokens of each.
 
-        For training loops of others: `encode` is this batch through the encoder. The arguments
-        are those of `encode`, and so are the errors.
+        For training loops of others: `encode` is this batch through the encoder, where all texts
+        fit; a longer one is cut. The arguments are those of `encode`, and so are the errors.
         """
         graph = self._graph(kg)
         view, _ = self._tools(graph, needs_linker=False)

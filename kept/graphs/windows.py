@@ -158,11 +158,11 @@ def parts_of(text: LinkedText, tokenizer: Any, *, max_words: int) -> list[Linked
 def _place_to_part(text: LinkedText, spans: NDArray[np.integer], begin: int, size: int) -> int:
     """Return the last piece in the second half of the `size` after `begin` that begins a word."""
     inside = [link.mention for link in text.links]
-    for end in range(begin + size, begin + size // 2, -1):
-        start = int(spans[end, 0])
+    for number in range(begin + size, begin + size // 2, -1):
+        start = int(spans[number, 0])
         is_word = text.text[start - 1].isspace() or text.text[start].isspace()
         if is_word and not any(m.start < start < m.end for m in inside):
-            return end
+            return number
     return begin + size
 
 

@@ -241,8 +241,9 @@ class KnowledgeForTask(KnowledgeModel):
         if kind.labels_nodes:
             labels = batch.node_labels
         elif batch.window_ids is not None:
-            answers, is_first = mean_of_windows(logits, batch.window_ids), batch.window_ids == 0
-            labels, teacher = (None if v is None else v[is_first] for v in (labels, teacher))
+            answers = mean_of_windows(logits, batch.window_ids)
+            labels = None if labels is None else labels[batch.window_ids == 0]
+            teacher = None if teacher is None else mean_of_windows(teacher, batch.window_ids)
         losses = {}
         if labels is not None:
             losses[question.loss] = kind.loss(answers, labels)

@@ -16,6 +16,7 @@ from entity_linking.annotations import gold_link
 from entity_linking.mentions import LinkedText, Mention
 from kept.auto import AutoEncoder
 from kept.auto.sentence_modules import SentenceModules
+from kept.errors import BatchError, ConfigError
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.cuts import UNCUT
 from kept.graphs.windows import OVERLAP, parts_of, windows_of
@@ -27,9 +28,12 @@ from kept.lab.probing.models.base import words_around_masks
 from kept.methods import METHODS
 from kept.tasks.datasets.formats import TaskExample
 from kept.tasks.kinds import MULTI, OUTSIDE, REGRESSION, SINGLE, TAGGING
+from kept.training.finetuning import recipes as finetuning
+from kept.training.finetuning.config import FinetuneConfig
 from kept.training.finetuning.data import TaskData
 from kept.training.finetuning.predictor import Predictor
 from kept.training.finetuning.run import class_logits, predictions
+from kept.training.pretraining import recipes as pretraining
 from kept.training.pretraining.data import WordGraphData
 from kg_loaders import KnowledgeGraph
 from tests.kept.tiny_hosts import method_encoder
@@ -236,6 +240,21 @@ def test_encoded_texts_that_fit_are_the_same_bits(host: Path, small_graph: Knowl
     assert ours.cut == cut.cut
 
 
+def test_new_runs_of_the_commands_read_windows_and_no_address_knows() -> None:
+    """A paper's run, a file of an older version and the library cut; the default is not written."""
+    fields = {"task": "tagging", "format": "conll", "train": "t", "kg": "k", "method": "none"}
+    assert finetuning.with_defaults(fields)["long"] == "windows"
+    assert finetuning.with_defaults(fields | {"long": "cut"})["long"] == "cut"
+    assert "long" not in finetuning.with_defaults(fields | {"as_published": True})
+    assert pretraining.with_defaults({"method": "ernie"})["long"] == "windows"
+    assert "long" not in pretraining.with_defaults({"treebank": ["t.conllu"]})
+    config = FinetuneConfig.read(None, fields | {"training": {"steps": 1, "batch_size": 1}})
+    assert config.long == "cut"
+    assert "long" not in config.model_dump(exclude_defaults=True)
+    with pytest.raises(ConfigError, match="long"):
+        FinetuneConfig.read(None, fields | {"long": "sometimes"})
+
+
 # ---- tags ------------------------------------------------------------------------------------
 def test_each_word_of_a_long_text_is_learned_once(small_graph: KnowledgeGraph, words: Any) -> None:
     short, long = tagged(text_of(8)), tagged(text_of(60, {3: "Q90", 30: "Q64"}))
@@ -319,6 +338,14 @@ def test_the_answer_to_a_long_text_is_by_the_mean_of_its_windows(
     labels = torch.cat([row.labels[:1] for row in rows if row.labels is not None])
     expected = data.kind.loss(by_hand, labels)
     torch.testing.assert_close(output.losses["class"], expected, atol=1e-5, rtol=0)
+    teacher = torch.randn(3, by_hand.shape[1], generator=torch.Generator().manual_seed(2))
+    data.learn_from(teacher)
+    taught = data.collate(data.samples([0, 1, 2], epoch=0, seed=0), epoch=0, seed=0, step=0)
+    with torch.no_grad():
+        loss = model(taught).losses["teacher"]
+    torch.testing.assert_close(loss, ((by_hand - teacher) ** 2).mean(), atol=1e-5, rtol=0)
+    with pytest.raises(BatchError, match="window_ids need shape"):
+        batch.replace(window_ids=torch.zeros(1, dtype=torch.long))
     assert len(predictions(model, data, threshold=0.0)) == 3
 
 

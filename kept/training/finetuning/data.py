@@ -240,7 +240,7 @@ class TaskData:
             n_pieces_lost=self.cut.n_pieces_lost - n_pieces_found,
             n_links_lost=int(self._lost_links.sum()),
         )
-        if self.kind.labels_nodes and self.labels is not None:
+        if self._text_windows and self.kind.labels_nodes and self.labels is not None:
             self._part_examples()
 
     def _part_examples(self) -> None:
@@ -248,27 +248,31 @@ class TaskData:
         numbers: list[int] = []
         examples: list[TaskExample] = []
         words: list[Words] = []
+        lost: list[NDArray[np.bool_]] = []
+        ends = np.cumsum([len(text.links) for text in self._texts])
+        of_text = np.split(self._lost_links, ends[:-1])
         for i, (example, whole) in enumerate(zip(self.examples, self._words, strict=True)):
             opened = self._text_windows.get(i)
+            lost += [of_text[i]] * len(opened or [whole])
             if opened is None:
                 numbers.append(i)
                 examples.append(example)
                 words.append(whole)
                 continue
             for window in opened:
-                is_whole = [*map(window.owns, example.targets)]
+                is_inside = [*map(window.owns, example.targets)]
                 part = dataclasses.replace(
                     example,
                     linked=window.text(example.linked),
-                    targets=tuple(compress(example.targets, is_whole)),
-                    labels=tuple(compress(example.labels, is_whole)),
+                    targets=tuple(compress(example.targets, is_inside)),
+                    labels=tuple(compress(example.labels, is_inside)),
                 )
                 numbers.append(i)
                 examples.append(part)
                 words.append(window.words)
         self.indices, self.examples, self._words = self.indices[numbers], examples, words
         self._windows, self._text_windows = [[whole] for whole in words], {}
-        self._lost_links = np.zeros(sum(len(text.links) for text in self._texts), np.bool_)
+        self._lost_links = np.concatenate(lost)
 
     def __len__(self) -> int:
         return len(self.examples)

@@ -53,8 +53,8 @@ def with_defaults(fields: Mapping[str, Any]) -> dict[str, Any]:
 
     Texts that are longer are read in windows, those of a treebank aside.
     """
-    lengthened = dict(fields) if fields.get("treebank") else with_windows(fields)
-    return with_auto_precision(with_lengths(with_recipe(lengthened), default=DEFAULT_METHOD))
+    completed = dict(fields) if fields.get("treebank") else with_windows(fields)
+    return with_auto_precision(with_lengths(with_recipe(completed), default=DEFAULT_METHOD))
 
 
 def _is_published(run: Path) -> bool:

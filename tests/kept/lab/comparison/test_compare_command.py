@@ -97,3 +97,20 @@ def test_a_report_reads_the_task_with_the_options_of_the_comparison(
     other = CliRunner().invoke(app, ["report", str(tmp_path), *task, "--limit", "30"])
     assert other.exit_code == 1
     assert "holds no finished run of tiny-limit-30" in other.output
+
+
+def test_luke_has_a_row_in_a_comparison(experiment_root: Path, tmp_path: Path) -> None:
+    """The method is not in the file: `--methods` adds it, with its controls and its own head."""
+    flags = ["--task", str(experiment_root / "tiny.yaml"), "--data", str(experiment_root)]
+    flags += ["--methods", "none,luke", "--seeds", "1", "-o", str(tmp_path)]
+    done = CliRunner().invoke(app, ["compare", *flags])
+    assert done.exit_code == 0, done.output
+    values = json.loads((tmp_path / "tiny.json").read_text())
+    assert values["missing"] == []
+    conditions = {
+        (record["method"], record["knowledge"])
+        for row in values["rows"]
+        for record in row["records"]
+    }
+    assert {("luke", "true"), ("luke", "shuffled")} <= conditions
+    assert "| LUKE |" in (tmp_path / "tiny.md").read_text()
