@@ -29,7 +29,8 @@ from typing import Any
 CHECKOUT = Path(__file__).resolve().parents[1]
 VERDICTS = {
     "roles": "decides", "relations": "decides", "homonyms": "decides", "sparse": "low-coverage",
-    "medicines": "decides", "tags": "decides", "far": "decides",
+    "medicines": "decides", "tags": "decides", "far": "decides", "surnames": "decides",
+    "dates": "decides", "absences": "decides",
 }  # fmt: skip
 LEAST, SECONDS = 0.85, 180
 HEADER = "world|seed|method|accuracy|none|majority|other facts|verdict|wall s|processor s|aim"

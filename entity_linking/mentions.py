@@ -183,6 +183,9 @@ class LinkedText:
     def __len__(self) -> int:
         return len(self.links)
 
+    def __getitem__(self, place: int) -> Link:
+        return self.links[place]
+
     def __bool__(self) -> bool:
         """A linked text is true, also without links."""
         return True

@@ -8,10 +8,13 @@ def counted(n: int, things: str, form: str = "") -> str:
 
     >>> counted(1, "texts"), counted(2, "texts"), counted(1, "entities"), counted(0, "classes")
     ('1 text', '2 texts', '1 entity', '0 classes')
+    >>> counted(1, "different texts or names")
+    '1 different text or name'
     >>> counted(1234, "facts", ","), counted(1, "classes"), counted(1, "word pieces")
     ('1,234 facts', '1 class', '1 word piece')
     """
-    return f"{n:{form}} {_singular(things) if n == 1 else things}"
+    noun = " or ".join(map(_singular, things.split(" or "))) if n == 1 else things
+    return f"{n:{form}} {noun}"
 
 
 def _singular(things: str) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from kg_loaders.errors import SourceError
 from kg_loaders.fact_types import typed_by_facts
 from kg_loaders.formats.field_names import RELATIONS, TEXTS, first_of, plain_name
@@ -81,7 +83,7 @@ def open_graph(
     further = [
         source for kind, files in texts.items() for source in text_sources(kind, files, language)
     ]
-    location = Path(path)
+    location = Path(path).expanduser()
     is_folder = (location / "manifest.json").is_file() or (location.is_dir() and format is None)
     if is_folder and not further and not options and not _is_wordnet(location):
         return KnowledgeGraph.open(location)
@@ -97,6 +99,8 @@ def _from_memory(source: Any, *, types_of_facts: bool) -> KnowledgeGraph:
         return from_pandas(source, types_of_facts=types_of_facts)
     if hasattr(source, "nodes") and hasattr(source, "edges"):
         return from_networkx(source, types_of_facts=types_of_facts)
+    if isinstance(source, np.ndarray):
+        source = source.tolist()
     if isinstance(source, list | tuple | set | Iterator):
         return KnowledgeGraph.from_triples(source, types_of_facts=types_of_facts)
     raise SourceError(
@@ -217,6 +221,9 @@ def from_pandas(
     >>> from_pandas(rows).facts("Ada")
     [('Ada', 'born in', 'London')]
     """
+    if not hasattr(frame, "columns"):
+        kind = type(frame).__name__
+        raise SourceError(f"from_pandas takes a data frame, not a {kind}; from_triples takes rows")
     names = [str(each) for each in frame.columns]
     if names == ["0", "1", "2"] and head is relation is tail is None:
         names = [*HEADER]

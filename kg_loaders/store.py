@@ -21,7 +21,7 @@ from kg_loaders.disk.folder import FORMAT_VERSION, Manifest
 from kg_loaders.disk.keys import sorted_distinct
 from kg_loaders.disk.threads import together
 from kg_loaders.entity import Entity, entity_named, facts_of
-from kg_loaders.errors import GraphMismatchError, StoreError, UnknownNodeError
+from kg_loaders.errors import GraphMismatchError, SourceError, StoreError, UnknownNodeError
 from kg_loaders.indexing import hashes_of, indexed
 from kg_loaders.makers import makers
 from kg_loaders.notebook import N_SHOWN, table
@@ -39,6 +39,22 @@ __all__ = ["FORMAT_VERSION", "KnowledgeGraph", "Manifest", "Texts", "Vocabulary"
 _ARRAYS = ("triples", "out_offsets", "in_offsets", "in_order")
 _TRIPLES_PER_STEP = 65_536
 _TEXT_COLUMNS = ("offsets", "kinds", "languages", "counts", "values")
+
+_INSTEAD = {
+    "add": "kept.open([*graph, (head, relation, tail)]), since a graph does not change",
+    "ask": "kept.ask(question, graph)",
+    "get": "graph[NAME], and NAME in graph",
+    "link": "kept.link(text, graph)",
+    "neighbors": "graph[NAME].neighbours",
+    "neighbours": "graph[NAME].neighbours",
+    "nodes": "graph.entities",
+    "edges": "graph.triples, or iterate over the graph",
+    "query": "`kept kg query` with SPARQL, or kept.ask(question, graph)",
+    "search": "kept.link(text, graph, misspelt=True)",
+    "to_networkx": "kept.kg_to_networkx(graph)",
+    "to_rdf": "`kept kg export`",
+}
+"""What people look for under names that a graph does not have, and where it is."""
 
 
 class KnowledgeGraph:
@@ -72,6 +88,12 @@ class KnowledgeGraph:
         self.entity_texts, self.relation_texts = entity_texts, relation_texts
         self.out_offsets, self.in_offsets, self.in_order = out_offsets, in_offsets, in_order
         self.manifest, self.folder = manifest, folder
+
+    if not TYPE_CHECKING:  # for a type checker there are no other attributes
+
+        def __getattr__(self, name: str) -> Any:
+            hint = f"; use {_INSTEAD[name]}" if name in _INSTEAD else ""
+            raise AttributeError(f"a KnowledgeGraph has no attribute {name!r}{hint}")
 
     def __repr__(self) -> str:
         return (
@@ -136,6 +158,8 @@ class KnowledgeGraph:
         >>> graph.facts("Paris")
         [('Paris', 'country', 'Q142')]
         """
+        if hasattr(triples, "itertuples"):
+            raise SourceError("from_triples takes rows; of a data frame give from_pandas(frame)")
         rows = list(checked_triples(triples))
         relations = {row.relation for row in rows}
         entities = {end for row in rows for end in (row.head, row.tail)}
@@ -191,18 +215,16 @@ class KnowledgeGraph:
         entity = self.entities.find(name)
         return sorted({*self.entity_texts.named(name), *([] if entity is None else [entity])})
 
-    def facts(self, name: str) -> list[tuple[str, str, str]]:
+    def facts(self, name: str | Entity) -> list[tuple[str, str, str]]:
         """Return the triples, in words, whose head or tail is an entity called `name`.
 
         Entities that share a label have their identifier behind it. Raises `UnknownNodeError`
         where there is no such entity.
         """
+        if isinstance(name, Entity):
+            return name.facts
         ids = self.named(name)
-        if not ids:
-            raise UnknownNodeError(
-                f"no entity of {self} is called {name!r}; names are compared letter by letter"
-            )
-        return facts_of(self, ids)
+        return facts_of(self, ids) if ids else self[name].facts  # which says what is near
 
     # ---- as a collection of triples ----------------------------------------
     def __len__(self) -> int:

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from kept.decoders.answering.answer import Answer
 from kept.kge.prediction import Answers
 from kept.results import Result
@@ -36,7 +38,7 @@ def compare(
     seeds: int | None = ...,
     kg: KnowledgeGraph | str | Path | None = ...,
     case: str | None = ...,
-    data: str | Path | None = ...,
+    data: str | Path | pd.DataFrame | Sequence[Mapping[str, Any]] | None = ...,
     tasks: str | Path | None = ...,
     limit: int | None = ...,
     as_published: bool = ...,
@@ -58,7 +60,7 @@ def complete(
     refuse_below: float = ...,
 ) -> Answers: ...
 def finetune(
-    data: str | Path | None = ...,
+    data: str | Path | pd.DataFrame | Sequence[Mapping[str, Any]] | None = ...,
     kg: KnowledgeGraph | str | Path | None = ...,
     *,
     output: str | Path,
@@ -97,7 +99,7 @@ def finetune(
     skip_damaged: bool = ...,
 ) -> Result: ...
 def fit(
-    data: str | Path,
+    data: str | Path | pd.DataFrame | Sequence[Mapping[str, Any]],
     kg: KnowledgeGraph | str | Path,
     *,
     output: str | Path = ...,
@@ -172,7 +174,7 @@ def probe(
     kg: KnowledgeGraph | str | Path | None = ...,
     *,
     collection: str = ...,
-    data: str | Path | None = ...,
+    data: str | Path | pd.DataFrame | Sequence[Mapping[str, Any]] | None = ...,
     relations: str | Sequence[str] = ...,
     templates: str | Path | None = ...,
     mode: str = ...,

@@ -54,8 +54,8 @@ def link(
     [('Seine', 'Seine', 4), ('Paris', 'Paris', 24)]
     """
     is_one = isinstance(texts, str | LinkedText)
-    graph = open_graph(kg)
     several = [texts] if isinstance(texts, str | LinkedText) else _texts(texts)
+    graph = open_graph(kg)
     plain = [text for text in several if isinstance(text, str)]
     fresh = iter(linker_for(graph, **settings).link(plain))
     linked = [_named(next(fresh), graph) if isinstance(t, str) else t for t in several]
@@ -64,11 +64,16 @@ def link(
 
 def _texts(texts: Any) -> list[str | LinkedText]:
     """Several texts as a list; ConfigError names one that is none."""
-    several = list(texts) if isinstance(texts, Iterable) else [texts]
+    if isinstance(texts, KnowledgeGraph):
+        raise ConfigError(f"{texts!r} is not a text; the text comes first, and then the graph")
+    if isinstance(texts, Path):
+        raise ConfigError(f"{str(texts)!r} is a path, not a text; give what it holds, .read_text()")
+    is_several = isinstance(texts, Iterable) and not isinstance(texts, bytes)
+    several = list(texts) if is_several else [texts]
     for each in several:
         if not isinstance(each, str | LinkedText):
             raise ConfigError(f"{each!r} is not a text; give a string or a list of strings")
-    return several
+    return [str(each) if isinstance(each, str) else each for each in several]  # of numpy, too
 
 
 def linker_for(graph: KnowledgeGraph, **settings: Any) -> Linker:

@@ -9,10 +9,12 @@ checkers; `python -m tests.docs` writes it from the declarations.
 from __future__ import annotations
 
 import functools
+import hashlib
 import inspect
 import io
+import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from importlib import import_module
 from pathlib import Path
@@ -20,6 +22,7 @@ from typing import Any
 
 from kept.linking.graphs import folder_of
 from kept.results import Result
+from kg_loaders.disk.writing import write_text
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "ask": ("kept.apps.cli.ask", "ask"),
@@ -143,6 +146,7 @@ def _run(name: str, declared: Callable[..., Any], values: Mapping[str, Any]) -> 
     printed = io.StringIO()
     try:
         with parsed.context_class(parsed, info_name=name) as context:
+            _require_places(name, parsed.params, values)
             for parameter in parsed.params:
                 if parameter.name == "help":
                     continue
@@ -167,6 +171,19 @@ def _run(name: str, declared: Callable[..., Any], values: Mapping[str, Any]) -> 
     return outcome.with_text(text) if isinstance(outcome, Result) else outcome
 
 
+def _require_places(name: str, parameters: Sequence[Any], values: Mapping[str, Any]) -> None:
+    """Raise `ConfigError` for a graph in the place of another argument."""
+    from kept.errors import ConfigError
+    from kg_loaders import KnowledgeGraph
+
+    for each in parameters:
+        is_argument = each.param_type_name == "argument" and each.name != "kg"
+        if is_argument and isinstance(values.get(each.name), KnowledgeGraph):
+            raise ConfigError(
+                f"kept.{name}: {each.name} is a graph; {each.name} comes first, and the graph is kg"
+            )
+
+
 def _call(name: str, values: Mapping[str, Any]) -> str:
     """The call as somebody would write it, for pages that say how they were made."""
     return f"kept.{name}({', '.join(f'{key}={value!r}' for key, value in values.items())})"
@@ -189,6 +206,8 @@ def _plain(value: Any, parameter: Any) -> Any:
         return str(folder_of(open_graph(value)))
     if isinstance(value, KnowledgeGraph):
         return str(folder_of(value))
+    if parameter.name == "data" and (rows := _rows(value)) is not None:
+        return str(_table_of(rows))
     if parameter.param_type_name == "argument":
         _require_plain(value, parameter)
     if isinstance(value, Path):
@@ -201,11 +220,37 @@ def _plain(value: Any, parameter: Any) -> Any:
     return [value] if parameter.multiple and not isinstance(value, bool) else value
 
 
+def _rows(value: Any) -> list[Mapping[str, Any]] | None:
+    """The rows of a data frame, or of a list of mappings; None for anything else."""
+    if hasattr(value, "columns") and hasattr(value, "to_dict"):
+        return list(value.to_dict("records"))
+    is_table = isinstance(value, list | tuple) and all(isinstance(row, Mapping) for row in value)
+    return list(value) if is_table and value else None
+
+
+def _table_of(rows: Sequence[Mapping[str, Any]]) -> Path:
+    """Return a file of JSON lines with the rows; the same rows are in the same file.
+
+    So a run that was interrupted goes on when it is called again.
+    """
+    from kept.cache_folder import cache_folder
+
+    lines = "".join(json.dumps(dict(row), ensure_ascii=False, default=str) + "\n" for row in rows)
+    digest = hashlib.sha256(lines.encode()).hexdigest()[:16]
+    path = cache_folder() / "tables" / f"{digest}.jsonl"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, lines, force=True)
+    return path
+
+
 def _require_plain(value: Any, argument: Any) -> None:
     """ConfigError unless an argument has one value, or paths and texts where it takes several."""
     from kept.errors import ConfigError
 
     is_several = isinstance(value, list | tuple | set)
+    if is_several and value and all(isinstance(each, Mapping) for each in value):
+        raise ConfigError(f"{argument.name} takes one value, not rows of a table")
     for each in value if is_several else [value]:
         if not isinstance(each, str | Path | int | float | Mapping):
             raise ConfigError(

@@ -17,6 +17,7 @@ from typing import Any, get_args, get_type_hints
 
 from kept.errors import CheckpointError, ConfigError
 from kept.methods import METHODS
+from kg_loaders.counting import counted
 from kg_loaders.disk.writing import refuse_folder, whole_folder
 
 CONVERTERS: dict[str, str] = {
@@ -112,7 +113,7 @@ def read_options(reader: Convert, values: Mapping[str, Any]) -> dict[str, Any]:
     if faults:
         about = ", ".join(f"{name}: {parameters[name].annotation}" for name in parameters)
         raise ConfigError(
-            f"{len(faults)} fault(s) in the options: {'; '.join(faults)}. "
+            f"{counted(len(faults), 'faults')} in the options: {'; '.join(faults)}. "
             f"Options of this method: {about or 'none'}"
         )
     return parsed

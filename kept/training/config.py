@@ -24,6 +24,7 @@ from kept.bounds import MAX_COUNT, MAX_RATE, MAX_SEED, MAX_THREADS
 from kept.errors import ConfigError
 from kept.options import merged
 from kept.values import shown_value
+from kg_loaders.counting import counted
 from kg_loaders.disk.kinds import require_file_or_folder
 
 Rate = Annotated[PositiveFloat, Field(le=MAX_RATE)]
@@ -280,7 +281,8 @@ def _put(values: dict[str, Any], names: list[str], value: Any) -> None:
 
 def _all_faults(error: ValidationError, source: str) -> str:
     faults = list(_faults(error))
-    return f"{len(faults)} fault(s) in {source}:\n" + "\n".join(f"  {fault}" for fault in faults)
+    listed = "".join(f"\n  {fault}" for fault in faults)
+    return f"{counted(len(faults), 'faults')} in {source}:{listed}"
 
 
 def _faults(error: ValidationError) -> Iterator[str]:

@@ -45,6 +45,8 @@ WHOLE_BELOW = 50_000
 UNSEEN = "urn:kept-internal:unseen"
 """Subject and predicate of statements that are not part of the graph and that no pattern fits."""
 _OTHER_PLACES = ("SERVICE", "FROM")
+MOST_EXPECTED = 100
+"""Characters of what a parser says that somebody reads."""
 _POSITION = re.compile(r"error at (\d+):(\d+): ")
 
 
@@ -234,6 +236,6 @@ def _syntax_error(message: str, text: str) -> str:
     if "Prefix not found" in reason:
         known = ", ".join(f"{name}:" for name in PREFIXES)
         reason = f"a prefix is not declared; known are {known}, declare others with PREFIX"
-    elif len(reason) > 200:
-        reason = reason[:200] + "..."
+    elif len(reason) > MOST_EXPECTED:  # a list of all tokens of the grammar
+        reason = "something else is expected here; an example: SELECT ?x WHERE { ?x ?p ?y }"
     return f"this is not a SPARQL query: line {number}, column {column}, near {near!r}: {reason}"

@@ -17,6 +17,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from kept.decoders.answering.answer import Answer
 from kept.kge.prediction import Answers
 from kept.results import Result
@@ -27,6 +29,7 @@ RESULTS = {"ask": "Answer", "complete": "Answers", "predict": "Any"}
 """What a command returns in Python where it is no `Result`; `predict` has one for each kind."""
 PATH = "str | Path"
 GRAPH = "KnowledgeGraph | str | Path"
+TABLE = "str | Path | pd.DataFrame | Sequence[Mapping[str, Any]]"
 
 
 def stubs() -> str:
@@ -56,7 +59,7 @@ def _type(name: str, annotation: Any) -> str:
     if get_origin(annotation) is Literal:
         return f"Literal[{', '.join(map(repr, get_args(annotation)))}]"
     if annotation is Path:
-        return GRAPH if name in ("kg", "source") else PATH
+        return {"kg": GRAPH, "source": GRAPH, "data": TABLE}.get(name, PATH)
     if get_origin(annotation) is list:
         (inner,) = get_args(annotation)
         return f"{_type('', inner)} | Sequence[{_type('', inner)}] | Mapping[str, Any]"

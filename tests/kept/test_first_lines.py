@@ -256,9 +256,6 @@ def test_a_question_is_asked_with_the_graph_by_its_place(graph: kept.KnowledgeGr
 def test_several_values_of_one_argument_are_refused(graph: kept.KnowledgeGraph) -> None:
     with pytest.raises(ConfigError, match=r"question: give one value, not 2; .*call it for each"):
         kept.ask(["Where was Ada born?", "What is her job?"], kg=graph)
-    frame = pd.DataFrame({"text": ["Ada left."], "label": ["x"]})
-    with pytest.raises(ConfigError, match=r"not a DataFrame; write data to a file .*\.to_csv"):
-        kept.fit(frame, kg=graph)
     with pytest.raises(ConfigError, match="path of a file, not a tuple"):
         kept.fit([("Ada left.", "x")], kg=graph)
 
@@ -330,3 +327,97 @@ def test_help_shows_plain_types() -> None:
     for name in ("fit", "finetune", "predict", "ask"):
         assert "typer" not in str(inspect.signature(getattr(kept, name)))
     assert "budget: float = 3.0" in str(inspect.signature(kept.fit))
+
+
+def test_a_table_of_fit_may_be_a_data_frame_or_rows(
+    graph: kept.KnowledgeGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEPT_CACHE", str(tmp_path / "cache"))
+    rows = [{"text": "Ada left.", "label": "x"}] * 3
+    for table in (rows, tuple(rows), pd.DataFrame(rows)):
+        with pytest.raises(ConfigError, match="column 'label' has 1 different label; at least 2"):
+            kept.fit(table, kg=graph, output=tmp_path / "run")
+    assert len(list((tmp_path / "cache/tables").iterdir())) == 1  # the same rows, the same file
+
+
+def test_a_graph_in_the_place_of_a_text_or_a_table_is_said(graph: kept.KnowledgeGraph) -> None:
+    with pytest.raises(ConfigError, match="question comes first, and the graph is kg"):
+        kept.ask(graph, "Where was Ada born?")
+    with pytest.raises(ConfigError, match="data comes first, and the graph is kg"):
+        kept.fit(graph, "data.csv")
+    with pytest.raises(ConfigError, match="the text comes first, and then the graph"):
+        kept.link(graph, "Ada left London.")  # type: ignore[call-overload]
+
+
+def test_a_path_and_bytes_are_no_texts(graph: kept.KnowledgeGraph) -> None:
+    with pytest.raises(ConfigError, match=r"'notes.txt' is a path, not a text; .*\.read_text"):
+        kept.link(Path("notes.txt"), graph)  # type: ignore[call-overload]
+    with pytest.raises(ConfigError, match="b'Ada' is not a text"):
+        kept.link(b"Ada", graph)  # type: ignore[call-overload]
+
+
+def test_arrays_are_rows_and_texts(graph: kept.KnowledgeGraph) -> None:
+    import numpy as np
+
+    assert sorted(kept.open(np.array(ROWS))) == sorted(ROWS)
+    linked = kept.link(np.array(["Ada left.", "London"]), graph)  # type: ignore[call-overload]
+    assert [type(each.text) for each in linked] == [str, str]
+    assert linked[0][0].entity == "Ada"
+
+
+def test_a_frame_and_rows_go_to_the_maker_of_their_kind() -> None:
+    frame = pd.DataFrame(ROWS, columns=["head", "relation", "tail"])
+    with pytest.raises(SourceError, match="of a data frame give from_pandas"):
+        kept.KnowledgeGraph.from_triples(frame)  # type: ignore[arg-type]
+    with pytest.raises(SourceError, match="takes a data frame, not a list; from_triples takes"):
+        kept.KnowledgeGraph.from_pandas(ROWS)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("ask", r"kept\.ask\(question, graph\)"),
+        ("link", r"kept\.link\(text, graph\)"),
+        ("neighbours", r"graph\[NAME\]\.neighbours"),
+        ("add", "a graph does not change"),
+        ("to_networkx", r"kept\.kg_to_networkx\(graph\)"),
+        ("colour", "has no attribute 'colour'$"),
+    ],
+)
+def test_what_a_graph_has_under_another_name_is_said(
+    graph: kept.KnowledgeGraph, name: str, words: str
+) -> None:
+    with pytest.raises(AttributeError, match=words):
+        getattr(graph, name)
+
+
+def test_graphs_are_copied_pickled_and_found_at_home(
+    graph: kept.KnowledgeGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import copy
+    import pickle
+
+    for other in (copy.copy(graph), copy.deepcopy(graph), pickle.loads(pickle.dumps(graph))):
+        assert sorted(other) == sorted(graph)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    graph.save(tmp_path / "kg")
+    assert sorted(kept.open("~/kg")) == sorted(graph)
+
+
+def test_facts_are_those_of_a_name_or_an_entity(graph: kept.KnowledgeGraph) -> None:
+    assert graph.facts(graph["Ada"]) == graph.facts("Ada")
+    with pytest.raises(UnknownNodeError, match="did you mean Ada"):
+        graph.facts("Adda")
+
+
+def test_a_target_is_words_or_characters() -> None:
+    assert kept.question("Ada left.", (0, 3)) == kept.question("Ada left.", "Ada")
+    with pytest.raises(ConfigError, match=r"3 is no target; give words of the text, or \(start"):
+        kept.question("Ada left.", 3)  # type: ignore[arg-type]
+
+
+def test_a_misspelt_name_in_a_question_is_answered_with_the_near_one(
+    graph: kept.KnowledgeGraph,
+) -> None:
+    pytest.importorskip("ctranslate2", reason="the extra ask is not installed")
+    assert "did you mean Ada?" in str(kept.ask("Where was Adda born?", graph))

@@ -28,6 +28,7 @@ from kept.help_texts import (
 from kept.packaged import READY
 from kept.suggestions import no_such, require_local, require_there
 from kg_loaders import plugins
+from kg_loaders.counting import counted
 from kg_loaders.disk.kinds import require_file_or_folder
 from kg_loaders.plugins import plugins_of
 
@@ -150,7 +151,8 @@ def require_named(
         if _folded(value) not in folded:
             faults.append(f"{name}: {no_such(name, value, names)}")
     if faults:
-        raise ConfigError(f"{len(faults)} fault(s) in the command line:\n  " + "\n  ".join(faults))
+        listed = "\n  ".join(faults)
+        raise ConfigError(f"{counted(len(faults), 'faults')} in the options:\n  {listed}")
 
 
 def require_names(

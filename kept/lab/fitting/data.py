@@ -105,7 +105,7 @@ def read_data(options: FitOptions, graph: KnowledgeGraph) -> FitData:
                 "needed; give more "
                 f"rows, or a larger share (--{name}-share)" if name != "train" else
                 f"{counted(len(examples), 'rows')} of "
-                f"{counted(len(set(clusters(linked))), 'different texts')} and names "
+                f"{counted(len(set(clusters(linked))), 'different texts or names')} "
                 f"give {len(splits[name])} training examples next to dev and test, since rows of "
                 f"one text or name stay together; {LEAST[name]} are needed, and some 50 to learn "
                 "from: give more rows"
@@ -130,7 +130,7 @@ def _require_classes(
         return
     every = [label for example in examples for label in example.labels]
     labels = set(every)
-    where = f"column {columns['label']!r} has {len(labels)} different labels"
+    where = f"column {columns['label']!r} has {counted(len(labels), 'different labels')}"
     if len(labels) > MOST_NUMBERS and all(map(_is_number, labels)):
         raise ConfigError(
             f"{where}, all numbers: kept fit predicts classes; replace them by ranges, such as "

@@ -143,8 +143,10 @@ def question(text: str | LinkedText, *targets: str | tuple[int, int]) -> TaskExa
 
 
 def _target(text: str, target: str | tuple[int, int]) -> Mention:
-    if not isinstance(target, str):
+    if isinstance(target, tuple) and len(target) == 2:
         return Mention(*target)
+    if not isinstance(target, str):
+        raise ConfigError(f"{target!r} is no target; give words of the text, or (start, end)")
     n = text.count(target) if target else 0
     if n != 1:
         raise ConfigError(

@@ -47,14 +47,14 @@ def test_values_as_they_are_annotated(name: str, value: Any, expected: Any) -> N
 def test_what_does_not_fit_is_named(name: str, value: Any, says: str) -> None:
     with pytest.raises(ConfigError) as caught:
         read(**{name: value})
-    assert f"1 fault(s) in the options: {says}." in str(caught.value)
+    assert f"1 fault in the options: {says}." in str(caught.value)
 
 
 def test_all_faults_are_named_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
         read_options(cast(Any, reader), {"n": "x", "other": 1})
     text = str(caught.value)
-    assert "3 fault(s)" in text
+    assert "3 faults" in text
     for part in ("other: no such option", "needed: required", "n: 'x' is no int", "rate: float"):
         assert part in text
     with pytest.raises(ConfigError, match="no converter 'nothing'; there are"):

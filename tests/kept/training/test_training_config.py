@@ -50,7 +50,7 @@ def test_all_faults_come_at_once(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         PretrainConfig.read(path)
     lines = str(caught.value).splitlines()
-    assert lines[0] == f"11 fault(s) in {path}:"
+    assert lines[0] == f"11 faults in {path}:"
     assert [line.split(":")[0].strip() for line in sorted(lines[1:])] == sorted(
         ["kg", "treebank", "graph.max_neighbour", "graph.max_nodes", "objectives.masked_nodes",
          "metod", "training.epochs", "training.node_budget", "training.seed", "training.schedule",

@@ -6,6 +6,9 @@
     sparse      a graph that covers a tenth of the people; the text itself says the role
     medicines   what a medicine is for; names in lower case, and columns sentence, entity and class
     tags        BIO tags of names, of which the graph says whether a person, a town or a company
+    surnames    as roles; the text has the surname alone, inflected in a third of the texts
+    dates       whether a person was born before 1900; the graph has the year
+    absences    whether the graph has a fact of insurance of a person
     far         the town of the firm that a person works for: two facts away, and each firm is new
 
 Every name is made up and no test name is in training, so that memorising helps nobody.
@@ -206,6 +209,48 @@ def far(n: int, seed: int) -> PrivateWorld:
     return PrivateWorld(graph_from_records(records), ("text", "mention", "label"), rows, True)
 
 
+def surnames(n: int, seed: int) -> PrivateWorld:
+    """The role of a person, whose surname is in the text, with an "s" in a third of the texts."""
+    draws = generator(seed, "private world", "surnames")
+    words = made_up_names(2 * n, draws)
+    triples: list[Record] = []
+    rows = []
+    for i in range(n):
+        role = int(draws.integers(len(ROLES)))
+        triples.append(Triple(f"{words[2 * i]} {words[2 * i + 1]}", "works as", ROLES[role]))
+        written = words[2 * i + 1] + ("s" if draws.random() < 1 / 3 else "")
+        rows.append((_scene(SCENES[:3], written, "", draws), written, ROLES[role]))
+    return PrivateWorld(graph_from_records(triples), ("text", "mention", "label"), rows, True)
+
+
+def dates(n: int, seed: int) -> PrivateWorld:
+    """Whether a person was born before 1900."""
+    draws = generator(seed, "private world", "dates")
+    triples: list[Record] = []
+    rows = []
+    for name in made_up_names(n, draws):
+        year = int(draws.integers(1820, 1981))
+        triples.append(Triple(name, "born in", str(year)))
+        label = "before 1900" if year < 1900 else "later"
+        rows.append((_scene(SCENES[:3], name, "", draws), name, label))
+    return PrivateWorld(graph_from_records(triples), ("text", "mention", "label"), rows, True)
+
+
+def absences(n: int, seed: int) -> PrivateWorld:
+    """Whether the graph has a fact of insurance among the facts of a person."""
+    draws = generator(seed, "private world", "absences")
+    triples: list[Record] = []
+    rows = []
+    for name in made_up_names(n, draws):
+        is_insured = bool(draws.random() < 0.5)
+        triples.append(Triple(name, "works as", str(draws.choice(ROLES))))
+        if is_insured:
+            triples.append(Triple(name, "is insured by", f"the {draws.choice(KINDS)}"))
+        label = "insured" if is_insured else "not insured"
+        rows.append((_scene(SCENES[:3], name, "", draws), name, label))
+    return PrivateWorld(graph_from_records(triples), ("text", "mention", "label"), rows, True)
+
+
 WORLDS: dict[str, Callable[[int, int], PrivateWorld]] = {
     "roles": roles,
     "relations": relations,
@@ -213,6 +258,9 @@ WORLDS: dict[str, Callable[[int, int], PrivateWorld]] = {
     "sparse": sparse,
     "medicines": medicines,
     "tags": tags,
+    "surnames": surnames,
+    "dates": dates,
+    "absences": absences,
     "far": far,
 }
 

@@ -18,7 +18,7 @@ from kept.apps.cli import app
 from kept.errors import CheckpointError, ConfigError, KeptError, TrainingError
 from kept.hosts import load_tokenizer
 from kept.lab.fitting import run as run_module
-from kept.lab.fitting.data import read_data
+from kept.lab.fitting.data import as_fields, coverage, read_data
 from kept.lab.fitting.options import FitOptions
 from kept.lab.fitting.run import fit
 from kept.lab.fitting.search import Candidate
@@ -186,7 +186,7 @@ def test_labels_that_are_no_classes_are_refused(folder: Path, label: str, messag
 
 def test_rows_of_one_text_say_why_they_are_too_few(folder: Path) -> None:
     path = rows(folder, *[f"A day.,{'xy'[i % 2]}" for i in range(40)])
-    with pytest.raises(ConfigError, match="40 rows of 1 different texts and names give 0 training"):
+    with pytest.raises(ConfigError, match="40 rows of 1 different text or name give 0 training"):
         kept.fit(path, kg=folder / "kg", output=folder / "run", **TINY)
 
 
@@ -292,3 +292,23 @@ def test_a_full_disk_is_no_outcome_of_a_candidate(
         patched.setattr(run_module, "train", diverged)
         with pytest.raises(ConfigError, match="no candidate could be trained: the loss is nan"):
             fit(options)
+
+
+def test_surnames_and_inflected_names_are_linked_in_fit_and_in_predictions(tmp_path: Path) -> None:
+    kg, data = WORLDS["surnames"](40, 0).write(tmp_path)
+    graph = KnowledgeGraph.open(kg)
+    fit_data = read_data(FitOptions(data=data, kg=kg), graph)
+    assert coverage(fit_data.splits["train"], "mention", graph).linked > 0.9
+    assert as_fields(fit_data)["links_given"] is True
+
+
+def test_a_run_links_given_mentions_as_its_training_did(tmp_path: Path, host: Path) -> None:
+    kg, data = WORLDS["surnames"](40, 0).write(tmp_path)
+    kept.fit(data, kg=kg, output=tmp_path / "run", host=str(host), **TINY)
+    predictor = Predictor.from_pretrained(tmp_path / "run")
+    graph, example = KnowledgeGraph.open(kg), read_labelled(data).examples[0]
+    (linked,) = predictor._examples([example], graph, None)
+    assert [link.mention for link in linked.linked.links if link.entity] == [*example.targets]
+    predictor.links_given = False  # a run of kept finetune
+    (linked,) = predictor._examples([example], graph, None)
+    assert not any(link.entity for link in linked.linked.links)
