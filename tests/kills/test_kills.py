@@ -14,12 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.kills.kill_commands import COMMANDS, Invocation, Trials, content
+from tests.kills.kill_commands import COMMANDS, Invocation, Trials, content, places_of
 from tests.kills.kill_harness import deaths, run_child
 
 STRIDE = int(os.environ.get("KEPT_KILL_STRIDE", "0"))
 """1: every event. 0: a few, `N_SAMPLED` and those that are torn."""
 N_SAMPLED = 3
+SLOW = ("fit",)
+"""Commands that only `make kill` kills: each trial trains three models, twice."""
 ROOM = {
     "build": (0, 100, 1000), "build --force": (0, 1000), "link": (0, 30, 2000),
     "link --resume": (2200, 4000), "pretrain": (0, 400, 3000, 20_000),
@@ -38,11 +40,11 @@ def trials_of(killing: Path, tmp_path_factory: pytest.TempPathFactory) -> Callab
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", [n for n in COMMANDS if STRIDE or n not in SLOW])
 def test_a_kill_anywhere(name: str, trials_of: Callable[[str], Trials]) -> None:
     trials = trials_of(name)
     ended, before, whole = trials.reference
-    assert len(ended.events) > 5
+    assert len(ended.events) >= 5
     assert not any(Path(left).name.startswith(".") for left in whole), sorted(whole)
     stride = STRIDE or max(1, len(ended.events) // N_SAMPLED)
     chosen = deaths(ended.events, stride)
@@ -61,7 +63,7 @@ def test_a_full_disk(name: str, killing: Path, trials_of: Callable[[str], Trials
     _, before, whole = trials.reference
     for n_bytes in ROOM[name] if STRIDE == 1 else (ROOM[name][0], ROOM[name][-1]):
         out = trials.fresh()
-        places = {"OUT": out, "WORLD": killing}
+        places = places_of(killing, out)
         stopped = run_child(Invocation(command.arguments, places, n_bytes), out)
         assert stopped.code == 1, f"{name}, {n_bytes} bytes: {stopped.output}"
         assert "error: " in stopped.output

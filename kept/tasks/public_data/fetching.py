@@ -6,7 +6,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -15,7 +15,7 @@ from kept.errors import CheckpointError, ConfigError, MissingExtraError
 from kept.tasks.public_data.sources import Missing, Source, SourceFile
 from kg_loaders.disk.write_errors import write_errors
 from kg_loaders.disk.writing import claim, whole_file
-from kg_loaders.errors import WriteError
+from kg_loaders.errors import InUseError, WriteError
 
 PARTS = ".downloads"
 """Folder in the data folder for what has not arrived whole."""
@@ -79,11 +79,21 @@ def fetch(
                 "on"
             ) from error
         _install(arrived, root / file.path)
-        arrived.unlink()
-        part.unlink(missing_ok=True)
+    sweep([file], root)
+    return root / file.path
+
+
+def sweep(files: Iterable[SourceFile], root: Path) -> None:
+    """Remove what a download, also one that was killed, left of `files` that are in place."""
+    parts = root / PARTS
+    if not parts.is_dir():
+        return
+    for file in files:
+        with suppress(InUseError), claim(parts / file.sha256):  # whoever uses them removes them
+            for part in (file.sha256, f"{file.sha256}.part"):
+                (parts / part).unlink(missing_ok=True)
     with suppress(OSError):  # other files have not arrived yet
         parts.rmdir()
-    return root / file.path
 
 
 def _install(arrived: Path, target: Path) -> None:
