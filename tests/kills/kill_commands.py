@@ -325,3 +325,5 @@ COMMANDS = {
         Command("fit", FIT, FIT),
     )
 }
+SLOW = ("fit",)
+"""Commands that only `make kill` kills: each trial trains three models, twice."""

@@ -14,14 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.kills.kill_commands import COMMANDS, Invocation, Trials, content, places_of
+from tests.kills.kill_commands import COMMANDS, SLOW, Invocation, Trials, content, places_of
 from tests.kills.kill_harness import deaths, run_child
 
 STRIDE = int(os.environ.get("KEPT_KILL_STRIDE", "0"))
 """1: every event. 0: a few, `N_SAMPLED` and those that are torn."""
 N_SAMPLED = 3
-SLOW = ("fit",)
-"""Commands that only `make kill` kills: each trial trains three models, twice."""
 ROOM = {
     "build": (0, 100, 1000), "build --force": (0, 1000), "link": (0, 30, 2000),
     "link --resume": (2200, 4000), "pretrain": (0, 400, 3000, 20_000),

@@ -63,13 +63,15 @@ def fetch(
         parts.mkdir(parents=True, exist_ok=True)
     with claim(parts / file.sha256):  # one process at a time adds to what has arrived
         report(f"{file.path}: {file.size:,} bytes from {file.url}")
-        arrived, part = parts / file.sha256, parts / f"{file.sha256}.part"
+        place, part = parts / f"{file.sha256}.whole", parts / f"{file.sha256}.part"
+        shutil.rmtree(place, ignore_errors=True)  # of a process that died; what arrived is in part
         try:
             pooch.retrieve(
-                file.url, known_hash=f"sha256:{file.sha256}", fname=file.sha256, path=parts,
+                file.url, known_hash=f"sha256:{file.sha256}", fname=file.sha256, path=place,
                 downloader=_Resuming(part, file.size),
             )  # fmt: skip
         except (OSError, ValueError) as error:  # requests' errors are of the first kind
+            shutil.rmtree(place, ignore_errors=True)
             if isinstance(error, WriteError):
                 raise
             if isinstance(error, ValueError):  # what arrived is another file
@@ -78,21 +80,24 @@ def fetch(
                 f"{file.path} could not be fetched from {file.url}: {error}; the same command goes "
                 "on"
             ) from error
-        _install(arrived, root / file.path)
-    sweep([file], root)
+        _install(place / file.sha256, root / file.path)
+        shutil.rmtree(place)
+        part.unlink(missing_ok=True)
+    with suppress(OSError):  # other files have not arrived yet
+        parts.rmdir()
     return root / file.path
 
 
 def sweep(files: Iterable[SourceFile], root: Path) -> None:
-    """Remove what a download, also one that was killed, left of `files` that are in place."""
+    """Remove what a killed download left of `files` that are in place: its locks, and parts."""
     parts = root / PARTS
-    if not parts.is_dir():
-        return
     for file in files:
-        with suppress(InUseError), claim(parts / file.sha256):  # whoever uses them removes them
-            for part in (file.sha256, f"{file.sha256}.part"):
-                (parts / part).unlink(missing_ok=True)
-    with suppress(OSError):  # other files have not arrived yet
+        for path in (parts / file.sha256, root / file.path):
+            if path.with_name(f".{path.name}.lock").is_file():
+                with suppress(InUseError), claim(path):  # in use: that process removes them
+                    shutil.rmtree(parts / f"{file.sha256}.whole", ignore_errors=True)
+                    (parts / f"{file.sha256}.part").unlink(missing_ok=True)
+    with suppress(OSError):  # not there, or other files have not arrived yet
         parts.rmdir()
 
 
