@@ -189,3 +189,17 @@ def test_a_beginning_that_the_address_does_not_know_is_fetched_anew(
     assert owner.n_ranges_refused == 1
     packed = (tmp_path / "data" / "toy" / "train.txt.gz").read_bytes()
     assert gzip.decompress(packed) == FILES["train.txt"]
+
+
+def test_what_a_killed_download_left_goes(owner: Owner, sources: Path, tmp_path: Path) -> None:
+    """The files are in place; the process died before it removed its locks and the parts."""
+    data = tmp_path / "data"
+    data.mkdir()
+    assert run("get toy --accept", sources, data).exit_code == 0
+    digest = hashlib.sha256(FILES["note.txt"]).hexdigest()
+    (data / f".downloads/{digest}.whole").mkdir(parents=True)
+    for name in (f"{digest}.whole/tmp1", f"{digest}.part", f".{digest}.lock"):
+        (data / ".downloads" / name).touch()
+    (data / "toy/.note.txt.lock").touch()
+    assert run("get toy", sources, data).exit_code == 0
+    assert sorted(path.name for path in data.rglob("*")) == ["note.txt", "toy", "train.txt.gz"]
