@@ -217,7 +217,7 @@ def _targets(graph: KnowledgeGraph, pairs: list[Pair]) -> NDArray[np.int32]:
         return np.arange(n, dtype=np.int32)
     keeps, drops = np.array(same, np.int64).T
     links = coo_array((np.ones(len(keeps), np.int8), (keeps, drops)), shape=(n, n))
-    group = connected_components(links)[1]
+    group = connected_components(links)[1]  # weakly: by pairs in either direction
     for pair, (keep, drop) in zip(pairs, ends, strict=True):
         if pair.same is False and group[keep] == group[drop]:
             raise DamageError(

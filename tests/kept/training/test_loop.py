@@ -298,16 +298,16 @@ def test_norms_are_those_of_separate_backward_passes() -> None:
 def test_processes_add_up_the_gradient_of_every_parameter() -> None:
     """Also of one on which this process's share of a loss does not depend: all send alike."""
 
-    sent = []
+    messages = []
 
     class Two(Processes):
         def summed(self, gradients: list[torch.Tensor]) -> list[torch.Tensor]:
-            sent.extend(each.tolist() for each in gradients)
+            messages.extend(each.tolist() for each in gradients)
             return [2 * each for each in gradients]
 
     used, unused = (torch.nn.Parameter(torch.ones(2)) for _ in range(2))
     assert loss_norms({"x": 3 * used[0]}, [used, unused], Two(0, 2)) == {"x": 6.0}
-    assert sent == [[3, 0], [0, 0]]
+    assert messages == [[3, 0], [0, 0]]
 
 
 def test_the_shared_part_is_the_encoders() -> None:

@@ -45,6 +45,14 @@ def test_pairs_come_with_their_reasons_the_likeliest_first() -> None:
     assert {pair.score for pair in others} == {0.35}
 
 
+def test_shares_have_four_digits() -> None:
+    """Of three types, and so of three facts, one in common."""
+    types = [Triple(e, "P31", kind) for e, kinds in (("a", "xy"), ("b", "yz")) for kind in kinds]
+    names = [Text(entity, TextKind.LABEL, "N", "en") for entity in "ab"]
+    (pair,) = propose(graph_from_records([*types, *names]))
+    assert (pair.same_types, pair.same_facts, pair.score) == (0.3333, 0.3333, 0.6667)
+
+
 def test_common_names_propose_nothing() -> None:
     texts = [Text(f"e{i}", TextKind.LABEL, "John", "en") for i in range(11)]
     assert propose(graph_from_records(texts)) == []
