@@ -13,12 +13,14 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from entity_linking.names.rules.words import (
+    ADJECTIVE_ENDS,
+    BODIES,
     CALENDAR,
     LEGAL_SUFFIXES,
     PARTICLES,
     PARTNERS,
+    ROLES,
     STOP_WORDS,
-    TITLES,
 )
 
 _WORD = re.compile(r"[^\W_](?:[\w&’'-]|\.(?=\w))*")
@@ -59,9 +61,24 @@ class Capitals:
         words = self._words[self._first(start) : bisect_left(self._starts, end)]
         if not words or not (words[0].is_capital and words[-1].is_capital):
             return False
-        if all(self._form(word) in CALENDAR for word in words):
+        if self._text[start:end].islower() or self._is_date(start, end):
             return False
         return len(words) > 1 or not self._is_ordinary(words[0])
+
+    def begins_as_name(self, start: int, end: int) -> bool:
+        """Whether its first word has a capital that no beginning of a sentence explains.
+
+        Figures have none: of "100 Bullets" the next word counts.
+        """
+        words = self._words[self._first(start) : bisect_left(self._starts, end)]
+        lettered = [word for word in words if not self._form(word).isdecimal()]
+        if not lettered or self._is_date(start, end):
+            return False
+        return lettered[0].is_capital and (lettered[0] != words[0] or not words[0].opens)
+
+    def _is_date(self, start: int, end: int) -> bool:
+        forms = re.findall(r"\w+", self._text[start:end].casefold())
+        return all(form in CALENDAR or form.isdecimal() for form in forms)
 
     def is_whole(self, start: int, end: int) -> bool:
         """Whether no capitalised word is joined to it, titles and ordinary words aside."""
@@ -73,7 +90,9 @@ class Capitals:
         follows = self._words[after] if after < len(self._words) else None
         if follows is None or self._ends_company(self._words[after - 1], follows):
             return True
-        return not (follows.joins and self._continues(follows))
+        if follows.is_capital:
+            return not (follows.joins and self._continues(follows))
+        return not self._is_joint(self._words[after - 1], after)
 
     def runs(self) -> Iterator[tuple[int, int]]:
         """Capitalised words one after another, without ordinary words and titles before them.
@@ -102,13 +121,25 @@ class Capitals:
         form, after = self._form(word), self._form(follows)
         if form in PARTICLES:
             return follows.is_capital or after in PARTICLES
-        return form == "and" and follows.is_capital and after in PARTNERS
+        return self._is_joint(last, position)
+
+    def _is_joint(self, last: _Word, position: int) -> bool:
+        """Whether a small word joins names before and after it: "Ada and Co", "Bank of Ulm"."""
+        word, after = self._words[position], position + 1
+        if not word.joins or after >= len(self._words):
+            return False
+        follows, form = self._words[after], self._form(word)
+        if not (follows.joins and follows.is_capital):
+            return False
+        if form == "and":
+            return self._form(follows) in PARTNERS
+        return form in ("of", "for") and self._form(last) in BODIES
 
     def _trimmed(self, run: list[_Word]) -> Iterator[tuple[int, int]]:
         is_company = self._form(run[-1]) in LEGAL_SUFFIXES
         while run and not (
             self._continues(run[0])
-            or (is_company and len(run) > 1 and self._form(run[0]) not in STOP_WORDS | TITLES)
+            or (is_company and len(run) > 1 and self._form(run[0]) not in STOP_WORDS | ROLES)
         ):
             run = run[1:]
         while run and not run[-1].is_capital:
@@ -131,7 +162,9 @@ class Capitals:
     def _continues(self, word: _Word) -> bool:
         """Whether a word can be part of the name beside it."""
         form = self._form(word)
-        if not word.is_capital or form in TITLES or form == "i":
+        if not word.is_capital or form in ROLES or form == "i":
+            return False
+        if "-" in form and form.rpartition("-")[2] in ADJECTIVE_ENDS:
             return False
         return not self._is_ordinary(word)
 
@@ -159,4 +192,4 @@ def _words(text: str) -> Iterator[_Word]:
         capital = not surface.islower() and any(letter.isupper() for letter in surface)
         yield _Word(start, end, capital, opens, bool(before) and not marks)
         before = end
-        initial = capital and (len(surface) == 1 or surface.casefold() in TITLES)
+        initial = capital and (len(surface) == 1 or surface.casefold() in ROLES)
