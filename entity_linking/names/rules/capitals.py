@@ -20,6 +20,7 @@ from entity_linking.names.rules.words import (
     PARTICLES,
     PARTNERS,
     ROLES,
+    SHORT_TITLES,
     STOP_WORDS,
 )
 
@@ -114,7 +115,7 @@ class Capitals:
         """Whether the word at a place goes on with a run that ends before it."""
         word = self._words[position]
         if word.is_capital:
-            return not self._ends_company(last, word)
+            return not (self._ends_company(last, word) or self._is_ordinary(word))
         follows = self._words[position + 1] if position + 1 < len(self._words) else None
         if follows is None or not follows.joins:
             return False
@@ -176,7 +177,7 @@ class Capitals:
 
 
 def _words(text: str) -> Iterator[_Word]:
-    before, initial = 0, False
+    before, initial, dotted = 0, False, False
     for match in _WORD.finditer(text):
         surface = match[0]
         if "'" in surface or "’" in surface:
@@ -189,7 +190,10 @@ def _words(text: str) -> Iterator[_Word]:
         opens = not before or (bool(marks) and any(c in _OPENS for c in marks))
         if initial and marks == ".":
             opens, marks = False, ""  # the point of an abbreviation
+        elif dotted and marks == ".":
+            marks = ""  # "U.S. Treasury"; a sentence may begin behind it all the same
         capital = not surface.islower() and any(letter.isupper() for letter in surface)
         yield _Word(start, end, capital, opens, bool(before) and not marks)
         before = end
-        initial = capital and (len(surface) == 1 or surface.casefold() in ROLES)
+        dotted = "." in surface
+        initial = capital and (len(surface) == 1 or surface.casefold() in SHORT_TITLES)

@@ -62,6 +62,9 @@ ROLES = TITLES | _words(
 )
 """Titles, and offices that stand before the name of who holds them ("Treasury Secretary")."""
 
+SHORT_TITLES = _words("col dr gen gov lt mr mrs ms prof rep rev sen sgt sr st")
+"""Titles that are written with a point, which ends no sentence."""
+
 BODIES = _words(
     """academy agency assembly association authority board brotherhood bureau center centre chamber
     church college commission committee confederation congress consortium council court department
