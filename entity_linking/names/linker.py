@@ -59,7 +59,8 @@ class Gates:
     beginning of a sentence single words of `common_words` (lower case). `whole_names` refuses a
     part of a run of capitalised words ("York" in "York Minster Choir"), `name_runs` takes such
     runs whole, at the beginning of a sentence too, where part of the names leads to an entity, with
-    `unknown_runs` the others too: names of what the graph does not know, which are NIL.
+    `unknown_runs` the others too: names of what the graph does not know, which are NIL. With `where_cased` these
+    gates are open in texts whose capitals say nothing (`Capitals.is_cased`).
     """
 
     min_prior: float = 0.0
@@ -72,6 +73,7 @@ class Gates:
     whole_names: bool = False
     name_runs: bool = False
     unknown_runs: bool = False
+    where_cased: bool = False
     common_words: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
@@ -267,6 +269,8 @@ class NameLinker:
         def admits(i: int, start: int, stop: int) -> bool:
             if not _overlaps(allowed[i], start, stop):
                 return False
+            if gates.where_cased and not capitals[i].is_cased:
+                return True
             if gates.named_only and not capitals[i].is_name(start, stop):
                 surface = texts[i][start:stop]
                 if not (capitals[i].begins_as_name(start, stop) and self._is_written(surface)):
@@ -381,6 +385,8 @@ class NameLinker:
     def _unnamed(self, text: str, capitals: Capitals) -> Iterator[tuple[int, int]]:
         """Where parts of names may stand: runs first, as they hide the words in them."""
         gates = self._gates
+        if gates.where_cased and not capitals.is_cased:
+            return
         if gates.name_runs:
             yield from capitals.runs()
         if gates.name_parts:

@@ -21,9 +21,9 @@ from experiments.entity_linking.scores import Results
 from experiments.entity_linking.stages import LinkingStages
 from experiments.entity_linking.trial import timed
 from kept.lab.study.tables import Table
-from kept.linking.linkers import NAMED
+from kept.linking.linkers import CAPITALS
 
-LINKERS = {"kept link": Gates(), "kept link --capitals": NAMED}
+LINKERS = {"kept link": Gates(), "kept link --capitals": CAPITALS}
 
 
 def scores(stages: LinkingStages) -> Results:

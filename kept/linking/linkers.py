@@ -63,7 +63,12 @@ ADDED = ("coherence", "dense", "cross")
 EXPENSIVE = ("dense", "cross")
 """Those that a host reads: a re-ranker asks them about mentions that the others leave open."""
 NAMED = Gates(named_only=True, whole_names=True, name_runs=True)
-"""Which names count with a tagger, which also proposes other spellings, and with `capitals`."""
+"""Which names count with a tagger, which also proposes other spellings."""
+CAPITALS = replace(NAMED, where_cased=True)
+"""Which names count with `capitals`."""
+NAMED_VERSION = 2
+"""Of the rules behind `NAMED`; part of the keys of caches, so that links by other rules are not
+taken for these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +79,8 @@ class LinkerSettings:
     `labels` and `aliases`. `index` is a folder that `kept link index` made, `model` one that
     `kept link train` made, `decision` a file of `entity_linking.calibration.save_decision`.
     `case` None is that of the index, "smart" without one; `languages` belong to the index too.
-    `capitals` takes only what is written as a name where it stands (`NAMED`), for text in which
-    names have capitals. `misspelt` finds names with a slip in a word too; `deprecated` links terms
+    `capitals` takes only what is written as a name where it stands (`CAPITALS`), in texts in which
+    names have capitals; each text shows by itself whether it is one. `misspelt` finds names with a slip in a word too; `deprecated` links terms
     that their source calls deprecated or obsolete too, and belongs to the index.
     `tagger` is a folder that `kept link train-tagger` made, or `spacy:NAME`, a pipeline of spaCy
     with named entities, or `gliner:NAME=type,type`; `pronouns` links "he", "it" and "the town" too
@@ -184,7 +189,8 @@ def open_pipeline(settings: LinkerSettings, graph: KnowledgeGraph | None = None)
     parts = _Parts(settings, graph)
     gates = Gates(min_prior=settings.min_prior, min_length=settings.min_length)
     if settings.tagger is not None or settings.capitals:
-        gates = replace(NAMED, min_prior=settings.min_prior, min_length=settings.min_length)
+        named = NAMED if settings.tagger is not None else CAPITALS
+        gates = replace(named, min_prior=settings.min_prior, min_length=settings.min_length)
     scorer, decision = _decided_by(settings, graph, parts.scorer())
     mentions: Linker = NameLinker(parts.names, gates)
     if settings.misspelt:
@@ -256,6 +262,8 @@ def linker_key(settings: LinkerSettings, graph: KnowledgeGraph) -> str:
         del values[name]  # the graph's hash says it all
     if not settings.capitals:
         del values["capitals"]  # keys from before there was this setting
+    if settings.capitals or settings.tagger is not None:
+        values["named"] = NAMED_VERSION
     for name in ("index", "model", "decision", "tagger"):
         if values[name] is not None and not str(values[name]).startswith(OTHERS):
             values[name] = _hash_of_manifests(Path(tagger_folder(values[name])))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 from entity_linking.names.rules.words import (
@@ -28,6 +29,7 @@ _WORD = re.compile(r"[^\W_](?:[\w&’'-]|\.(?=\w))*")
 _POSSESSIVE = re.compile(r"(?:['’]s?|['’]S)$")
 _BRACKETS = frozenset({"LRB-", "RRB-", "LSB-", "RSB-", "LCB-", "RCB-"})
 """Brackets as the Penn Treebank writes them ("-LRB-"), of which the hyphen before opens no word."""
+_ENDS_SENTENCE = re.compile(r"[.!?\n]")
 _OPENS = frozenset('.!?:;"“”‘(«[`\n')
 
 
@@ -52,6 +54,22 @@ class Capitals:
         self._words = list(_words(text))
         self._starts = [word.start for word in self._words]
         self._ends = [word.end for word in self._words]
+
+    @cached_property
+    def is_cased(self) -> bool:
+        """Whether capitals say something in this text.
+
+        Most of its sentences begin with one, and most other words have none: so it is neither in
+        small letters, nor in capitals, nor a title. A text without words is not.
+        """
+        befores = [0, *self._ends]
+        begins = [
+            word.is_capital
+            for word, before in zip(self._words, befores, strict=False)
+            if not before or _ENDS_SENTENCE.search(self._text, before, word.start)
+        ]
+        others = [word.is_capital for word in self._words if not word.opens]
+        return 2 * sum(begins) > len(begins) and 2 * sum(others) <= len(others)
 
     def is_name(self, start: int, end: int) -> bool:
         """Whether what stands there may be a name.

@@ -143,3 +143,20 @@ def test_a_part_of_a_hyphenated_word_is_a_name_by_its_own_capital(
 ) -> None:
     start = text.index(name)
     assert Capitals(text, COMMON).is_name(start, start + len(name)) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Banks in Paris met. They left for Ulm.", True),
+        ("Prices rose.", True),
+        ("banks in paris met. they left.", False),
+        ("paris is in France", False),
+        ("BANKS IN PARIS MET", False),
+        ("Banks In Paris Met On Monday", False),
+        ("Paris: banks met", True),
+        ("", False),
+    ],
+)
+def test_a_text_shows_whether_its_capitals_say_something(text: str, expected: bool) -> None:
+    assert Capitals(text, COMMON).is_cased is expected

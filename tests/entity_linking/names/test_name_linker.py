@@ -176,6 +176,16 @@ def test_names_that_write_later_words_small_or_begin_with_figures_are_names() ->
     assert surfaces(linker, "Bus stop on 12 March") == []  # a sentence begins; a date
 
 
+def test_capitals_count_only_in_texts_that_have_them() -> None:
+    index = NameIndex.build(graph_of("trade", "York", "York Minster"))
+    gates = Gates(named_only=True, whole_names=True, name_runs=True, where_cased=True)
+    linker, plain = NameLinker(index, gates), NameLinker(index)
+    cased = "The trade of York Minster Choir fell."
+    assert surfaces(linker, cased) == ["York Minster Choir"]
+    for text in ("the trade of York fell", "TRADE OF YORK", "The Trade Of York", "trade"):
+        assert surfaces(linker, text) == surfaces(plain, text) != []
+
+
 def test_runs_that_lead_to_nothing_are_mentions_without_candidates() -> None:
     index = NameIndex.build(graph_of("Ada Moor"))
     gates = Gates(named_only=True, whole_names=True, name_runs=True)
