@@ -59,8 +59,8 @@ class Gates:
     beginning of a sentence single words of `common_words` (lower case). `whole_names` refuses a
     part of a run of capitalised words ("York" in "York Minster Choir"), `name_runs` takes such
     runs whole, at the beginning of a sentence too, where part of the names leads to an entity, with
-    `unknown_runs` the others too: names of what the graph does not know, which are NIL. With `where_cased` these
-    gates are open in texts whose capitals say nothing (`Capitals.is_cased`).
+    `unknown_runs` the others too: names of what the graph does not know, which are NIL. With
+    `where_cased` these gates are open in texts whose capitals say nothing (`Capitals.is_cased`).
     """
 
     min_prior: float = 0.0

@@ -25,6 +25,8 @@ from entity_linking.names.rules.words import (
     STOP_WORDS,
 )
 
+MOST_CAPITALS = 0.9
+"""Share of words with a capital above which a text is a title; news sentences may have most."""
 _WORD = re.compile(r"[^\W_](?:[\w&’'-]|\.(?=\w))*")
 _POSSESSIVE = re.compile(r"(?:['’]s?|['’]S)$")
 _BRACKETS = frozenset({"LRB-", "RRB-", "LSB-", "RSB-", "LCB-", "RCB-"})
@@ -59,8 +61,8 @@ class Capitals:
     def is_cased(self) -> bool:
         """Whether capitals say something in this text.
 
-        Most of its sentences begin with one, and most other words have none: so it is neither in
-        small letters, nor in capitals, nor a title. A text without words is not.
+        Most of its sentences begin with one, and some of the other words have none, function words
+        aside: so it is neither in small letters, nor in capitals, nor a title.
         """
         befores = [0, *self._ends]
         begins = [
@@ -68,8 +70,13 @@ class Capitals:
             for word, before in zip(self._words, befores, strict=False)
             if not before or _ENDS_SENTENCE.search(self._text, before, word.start)
         ]
-        others = [word.is_capital for word in self._words if not word.opens]
-        return 2 * sum(begins) > len(begins) and 2 * sum(others) <= len(others)
+        others = [
+            word.is_capital
+            for word in self._words
+            if not word.opens and self._form(word) not in STOP_WORDS
+        ]
+        is_some_small = sum(others) <= MOST_CAPITALS * len(others)
+        return 2 * sum(begins) > len(begins) and is_some_small
 
     def is_name(self, start: int, end: int) -> bool:
         """Whether what stands there may be a name.
@@ -105,6 +112,8 @@ class Capitals:
         if not first < after <= len(self._words):
             return False
         if first and self._words[first].joins and self._continues(self._words[first - 1]):
+            return False
+        if first > 1 and self._is_joint(self._words[first - 2], first - 1):
             return False
         follows = self._words[after] if after < len(self._words) else None
         if follows is None or self._ends_company(self._words[after - 1], follows):

@@ -95,6 +95,8 @@ def test_what_joins_and_ends_a_run(text: str, expected: list[str]) -> None:
         ("the Moor Association of Arden", "Moor Association", False),
         ("the Center for Pike Studies", "Center", False),
         ("the Duke of Arden", "Duke", True),
+        ("the Duke of Arden", "Arden", True),
+        ("the University of Arden", "Arden", False),
         ("Treasury Secretary Ada Moor", "Ada Moor", True),
         ("the Ulm-based Moor Trust", "Moor Trust", True),
         ("Mang-lin Moor", "Moor", False),
@@ -103,9 +105,7 @@ def test_what_joins_and_ends_a_run(text: str, expected: list[str]) -> None:
         ("the King. They left", "King", True),
     ],
 )
-def test_small_words_offices_and_points_join_or_part(
-    text: str, name: str, expected: bool
-) -> None:
+def test_small_words_offices_and_points_join_or_part(text: str, name: str, expected: bool) -> None:
     start = text.index(name)
     assert Capitals(text, COMMON).is_whole(start, start + len(name)) is expected
 
