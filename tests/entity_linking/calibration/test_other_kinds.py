@@ -123,7 +123,7 @@ def test_moving_a_curve_keeps_the_order_of_links() -> None:
 
 def test_links_share_a_few_confidences() -> None:
     """Each of the steps has as many links and their mean; few links have fewer steps."""
-    for n, n_steps in ((400, 8), (100, 4), (30, 1)):
+    for n, n_steps in ((400, 3), (60, 2), (30, 1)):
         raw = np.linspace(0.1, 0.95, n)
         sure = np.interp(raw, *np.array(for_texts(Decision(), raw, 0.6).curve).T)
         steps, counts = np.unique(sure, return_counts=True)
