@@ -118,7 +118,8 @@ def test_moving_a_curve_keeps_the_order_of_links() -> None:
             moved = for_texts(start, raw, mean)
             sure = np.interp(raw, *np.array(moved.curve).T)
             assert sure.mean() == pytest.approx(mean, abs=1e-6)
-            assert (np.diff(sure) >= 0).all() and sure[-1] > sure[0]
+            assert (np.diff(sure) >= 0).all()
+            assert sure[-1] > sure[0]
 
 
 def test_links_share_a_few_confidences() -> None:
