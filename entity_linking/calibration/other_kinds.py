@@ -40,6 +40,9 @@ N_POINTS = 12
 SUREST = 0.01
 """How near to 0 and 1 a curve may be before it is moved: certainty could not be."""
 LEAST_EXPECTED = 0.05
+N_STEPS, LEAST_IN_STEP = 3, 25
+"""Confidences of links of a kind of text, and links that each must have: a confidence that few
+links share is as far from their share right as chance is (decision 0125)."""
 
 
 class Kind(NamedTuple):
@@ -143,7 +146,8 @@ def for_texts(decision: Decision, raw: Floats, expected: float) -> Decision:
     """The decision with its curve moved until links are as sure as `expected` in mean.
 
     `raw` `[link]` are confidences of links of the texts without a curve. The logarithm of the odds
-    moves by one number everywhere, so the order of links stays.
+    moves by one number everywhere; then links are as sure as their step in mean, each step with as
+    many links (`N_STEPS`). So the order of links stays, but for those of one step.
     """
     if not len(raw):
         raise LinkingError("nothing of these texts is linked: give other texts, or more")
@@ -152,8 +156,23 @@ def for_texts(decision: Decision, raw: Floats, expected: float) -> Decision:
     odds = logit(np.clip(y, SUREST, 1 - SUREST))
     mean = float(np.clip(expected, LEAST_EXPECTED, 1 - LEAST_EXPECTED))
     move = brentq(lambda by: np.interp(raw, x, expit(odds + by)).mean() - mean, -20, 20)
-    curve = zip(x.tolist(), expit(odds + move).tolist(), strict=True)
-    return replace(decision, curve=tuple(curve))
+    return replace(decision, curve=_in_steps(raw, np.interp(raw, x, expit(odds + move))))
+
+
+def _in_steps(raw: Floats, sure: Floats) -> tuple[tuple[float, float], ...]:
+    """The curve by steps: each has about as many of the links and their mean confidence."""
+    n = max(1, min(N_STEPS, len(raw) // LEAST_IN_STEP))
+    ends = np.unique(np.quantile(raw, np.arange(1, n) / n, method="inverted_cdf"))
+    ends = ends[ends < raw.max()]
+    step = np.searchsorted(ends, raw)
+    means = np.bincount(step, sure) / np.bincount(step)
+    lows = np.concatenate([[0.0], np.nextafter(ends, 2.0)])
+    highs = np.append(ends, 1.0)
+    return tuple(
+        (float(point), float(mean))
+        for low, high, mean in zip(lows, highs, means, strict=True)
+        for point in ((low, high) if low < high else (low,))
+    )
 
 
 def adapted(decision: Decision, above: float, texts: Sequence[LinkedText]) -> Decision:

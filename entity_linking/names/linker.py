@@ -58,7 +58,9 @@ class Gates:
     default): `named_only` refuses what is not written as a name where it stands, dates, and at the
     beginning of a sentence single words of `common_words` (lower case). `whole_names` refuses a
     part of a run of capitalised words ("York" in "York Minster Choir"), `name_runs` takes such
-    runs whole, at the beginning of a sentence too, where part of the names leads to an entity.
+    runs whole, at the beginning of a sentence too, where part of the names leads to an entity, with
+    `unknown_runs` the others too: names of what the graph does not know, which are NIL. With
+    `where_cased` these gates are open in texts whose capitals say nothing (`Capitals.is_cased`).
     """
 
     min_prior: float = 0.0
@@ -70,6 +72,8 @@ class Gates:
     named_only: bool = False
     whole_names: bool = False
     name_runs: bool = False
+    unknown_runs: bool = False
+    where_cased: bool = False
     common_words: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
@@ -265,13 +269,24 @@ class NameLinker:
         def admits(i: int, start: int, stop: int) -> bool:
             if not _overlaps(allowed[i], start, stop):
                 return False
+            if gates.where_cased and not capitals[i].is_cased:
+                return True
             if gates.named_only and not capitals[i].is_name(start, stop):
-                return False
+                surface = texts[i][start:stop]
+                if not (capitals[i].begins_as_name(start, stop) and self._is_written(surface)):
+                    return False
             if gates.whole_names and self._has_article(texts[i][start:stop]):
                 return False
             return not gates.whole_names or capitals[i].is_whole(start, stop)
 
         return admits
+
+    def _is_written(self, surface: str) -> bool:
+        """Whether a name of several words is written just so: "England national football team"."""
+        if " " not in surface:
+            return False
+        entries = self._index.find_key(fold_keys([surface])[0])
+        return any(entry.kind is Kind.EXACT and entry.name == surface for entry in entries)
 
     def _has_article(self, surface: str) -> bool:
         """Whether it begins with "The" and means the same without: "The Fed"."""
@@ -363,13 +378,15 @@ class NameLinker:
                     continue
                 candidates = self._parts.of_surface(text[start:end])
                 kept = tuple(c for c in candidates if c.prior >= self._gates.min_prior)
-                if kept:
+                if kept or self._gates.unknown_runs:
                     by_span[start, end] = kept
             yield sorted(by_span), [by_span[span] for span in sorted(by_span)]
 
     def _unnamed(self, text: str, capitals: Capitals) -> Iterator[tuple[int, int]]:
         """Where parts of names may stand: runs first, as they hide the words in them."""
         gates = self._gates
+        if gates.where_cased and not capitals.is_cased:
+            return
         if gates.name_runs:
             yield from capitals.runs()
         if gates.name_parts:
@@ -395,6 +412,8 @@ def _capitalised(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _linked(span: tuple[int, int], candidates: Candidates) -> Link:
+    if not candidates:
+        return Link(Mention(*span), (), None, 1.0)
     best = candidates[0]
     return Link(Mention(*span), candidates, best.entity, best.prior)
 

@@ -12,34 +12,35 @@ import argparse
 from collections.abc import Sequence
 
 from entity_linking.mentions import LinkedText
-from entity_linking.names import Gates, NameIndex, NameLinker
 from entity_linking.scoring.elevant import LabelledText, Mode, count_elevant
 from experiments.command import data_root, run_study
 from experiments.entity_linking.config import LinkingStudy
 from experiments.entity_linking.inputs.benchmarks import CHOSEN_ON, FILES
+from experiments.entity_linking.inputs.world import GRAPH
 from experiments.entity_linking.scores import Results
 from experiments.entity_linking.stages import LinkingStages
 from experiments.entity_linking.trial import timed
 from kept.lab.study.tables import Table
-from kept.linking.linkers import NAMED
+from kept.linking.linkers import LinkerSettings, open_linker
 
-LINKERS = {"kept link": Gates(), "kept link --capitals": NAMED}
+LINKERS = {"kept link": False, "kept link --capitals": True}
 
 
 def scores(stages: LinkingStages) -> Results:
     """By linker and benchmark: precision, recall and F1 of links, and F1 in required mode."""
-    names = NameIndex.build(stages.world.graph)
+    kg = str(stages.world_folder / GRAPH)
     by_linker: Results = {}
-    for linker, gates in LINKERS.items():
-        by_linker[linker] = {}
+    for name, capitals in LINKERS.items():
+        linker = open_linker(LinkerSettings(kg=kg, capitals=capitals), stages.world.graph)
+        by_linker[name] = {}
         for benchmark in FILES:
             articles = stages.articles[benchmark]
-            linked = NameLinker(names, gates).link([article.text for article in articles])
+            linked = linker.link([article.text for article in articles])
             ours = [article.cut(text) for article, text in zip(articles, linked, strict=True)]
             gold = stages.labelled(benchmark)
             n_gold, n_linked, n_right = _counts(gold, ours, "ignored")
             n_needed, n_said, n_required = _counts(gold, ours, "required")
-            by_linker[linker][benchmark] = {
+            by_linker[name][benchmark] = {
                 "precision": n_right / max(n_linked, 1), "recall": n_right / n_gold,
                 "F1": 2 * n_right / (n_gold + n_linked),
                 "required F1": 2 * n_required / (n_needed + n_said),

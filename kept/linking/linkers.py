@@ -38,6 +38,7 @@ from entity_linking.names.rules.case import CASES, Case
 from entity_linking.parts import CandidateSource, Scorer, SentenceEncoder
 from entity_linking.pipeline import Pipeline
 from entity_linking.scorers.features import PriorScorer
+from entity_linking.scorers.whole_names import UNKNOWN_NAMESAKE, WholeNameScorer
 from entity_linking.sources import NotDeprecated
 from kept.linking.graphs import read_graph
 from kept.linking.index import LinkIndex, load_encoder
@@ -63,7 +64,12 @@ ADDED = ("coherence", "dense", "cross")
 EXPENSIVE = ("dense", "cross")
 """Those that a host reads: a re-ranker asks them about mentions that the others leave open."""
 NAMED = Gates(named_only=True, whole_names=True, name_runs=True)
-"""Which names count with a tagger, which also proposes other spellings, and with `capitals`."""
+"""Which names count with a tagger, which also proposes other spellings."""
+CAPITALS = replace(NAMED, where_cased=True)
+"""Which names count with `capitals`; by their prior alone, names of unknown things too."""
+NAMED_VERSION = 2
+"""Of the rules behind `NAMED`; part of the keys of caches, so that links by other rules are not
+taken for these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +80,10 @@ class LinkerSettings:
     `labels` and `aliases`. `index` is a folder that `kept link index` made, `model` one that
     `kept link train` made, `decision` a file of `entity_linking.calibration.save_decision`.
     `case` None is that of the index, "smart" without one; `languages` belong to the index too.
-    `capitals` takes only what is written as a name where it stands (`NAMED`), for text in which
-    names have capitals. `misspelt` finds names with a slip in a word too; `deprecated` links terms
-    that their source calls deprecated or obsolete too, and belongs to the index.
+    `capitals` takes only what is written as a name where it stands (`CAPITALS`), in texts in which
+    names have capitals; each text shows by itself whether it is one. By names alone, what is named
+    but not in the graph is NIL then. `misspelt` finds names with a slip in a word too; `deprecated`
+    links terms that their source calls deprecated or obsolete too, and belongs to the index.
     `tagger` is a folder that `kept link train-tagger` made, or `spacy:NAME`, a pipeline of spaCy
     with named entities, or `gliner:NAME=type,type`; `pronouns` links "he", "it" and "the town" too
     and needs one that knows persons.
@@ -100,6 +107,11 @@ class LinkerSettings:
     pronouns: bool = False
     misspelt: bool = False
     capitals: bool = False
+
+    @property
+    def names_unknown(self) -> bool:
+        """Whether names of what the graph does not have are NIL, by `WholeNameScorer`."""
+        return self.capitals and self.method == "prior" and self.tagger is None
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -184,7 +196,11 @@ def open_pipeline(settings: LinkerSettings, graph: KnowledgeGraph | None = None)
     parts = _Parts(settings, graph)
     gates = Gates(min_prior=settings.min_prior, min_length=settings.min_length)
     if settings.tagger is not None or settings.capitals:
-        gates = replace(NAMED, min_prior=settings.min_prior, min_length=settings.min_length)
+        named = NAMED if settings.tagger is not None else CAPITALS
+        gates = replace(
+            named, min_prior=settings.min_prior, min_length=settings.min_length,
+            unknown_runs=settings.names_unknown,
+        )  # fmt: skip
     scorer, decision = _decided_by(settings, graph, parts.scorer())
     mentions: Linker = NameLinker(parts.names, gates)
     if settings.misspelt:
@@ -256,6 +272,8 @@ def linker_key(settings: LinkerSettings, graph: KnowledgeGraph) -> str:
         del values[name]  # the graph's hash says it all
     if not settings.capitals:
         del values["capitals"]  # keys from before there was this setting
+    if settings.capitals or settings.tagger is not None:
+        values["named"] = NAMED_VERSION
     for name in ("index", "model", "decision", "tagger"):
         if values[name] is not None and not str(values[name]).startswith(OTHERS):
             values[name] = _hash_of_manifests(Path(tagger_folder(values[name])))
@@ -287,10 +305,10 @@ class _Parts:
     def source(self) -> CandidateSource:
         """Names, then what is spelled alike, then what is like the context."""
         further: list[CandidateSource] = []
-        if self._index is None:
+        if self._index is None and not self._settings.names_unknown:
             languages, deprecated = self._settings.languages, self._settings.deprecated
             further.append(SpeltAlike(self._graph, languages, deprecated=deprecated))
-        elif self._index.fuzzy is not None:
+        elif self._index is not None and self._index.fuzzy is not None:
             from entity_linking.fuzzy.index import FuzzyCandidates
 
             further.append(FuzzyCandidates(self._index.fuzzy))
@@ -319,7 +337,7 @@ class _Parts:
         """What the method says."""
         match self._settings.method:
             case "prior":
-                return PriorScorer()
+                return WholeNameScorer() if self._settings.names_unknown else PriorScorer()
             case "mix":
                 from entity_linking.scorers.mix import default_mix
 
@@ -429,6 +447,8 @@ def _decided_by(
                 "tagger; link as `kept link calibrate` did, or fit it again"
             )
         return PriorScorer() if fitted.instead_of else scorer, fitted.decision
+    if settings.names_unknown:
+        return scorer, replace(UNKNOWN_NAMESAKE, nil_below=settings.nil_below)
     nil_score = 0.0 if settings.method == "trained" else None  # a re-ranker's NIL stands at 0
     return scorer, Decision(
         nil_score=nil_score, nil_below=settings.nil_below, nil_from=settings.nil_from

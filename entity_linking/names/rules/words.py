@@ -56,6 +56,27 @@ TITLES = _words(
 )
 """Words before a name that are not part of it; "prime", "vice", "crown" may precede them."""
 
+ROLES = TITLES | _words(
+    """ambassador chairwoman chief commissioner congressman congresswoman councilman councilwoman
+    detective director gen gov lt rep secretary sen sgt spokesman spokeswoman superintendent"""
+)
+"""Titles, and offices that stand before the name of who holds them ("Treasury Secretary")."""
+
+SHORT_TITLES = _words("col dr gen gov lt mr mrs ms prof rep rev sen sgt sr st")
+"""Titles that are written with a point, which ends no sentence."""
+
+BODIES = _words(
+    """academy agency assembly association authority board brotherhood bureau center centre chamber
+    church college commission committee confederation congress consortium council court department
+    diocese faculty federation foundation fund hall hospital institute institution league library
+    ministry museum office order organisation organization parliament school senate society
+    university"""
+)
+"""What organisations are called whose names go on behind "of" and "for"."""
+
+ADJECTIVE_ENDS = _words("area based born controlled led listed owned run style time wide")
+"""Behind a hyphen these make a word that describes the name after it ("Ulm-based")."""
+
 BEFORE_TITLES = _words("chief crown deputy first former grand late prime the then vice")
 
 NUMBERS = {

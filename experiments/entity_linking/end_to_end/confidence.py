@@ -22,7 +22,12 @@ from entity_linking.mentions import LinkedText
 from entity_linking.scoring.elevant import LabelledText
 from experiments.command import data_root, run_study
 from experiments.entity_linking.config import LinkingStudy
-from experiments.entity_linking.end_to_end.parts import TRAINED, EndToEndStudy, world_file
+from experiments.entity_linking.end_to_end.parts import (
+    TRAINED,
+    WHOLE,
+    EndToEndStudy,
+    world_file,
+)
 from experiments.entity_linking.end_to_end.rows import EndToEndTrial, link_excerpts
 from experiments.entity_linking.end_to_end.tables import table
 from experiments.entity_linking.inputs.benchmarks import CHOSEN_ON, FILES
@@ -33,6 +38,7 @@ from experiments.entity_linking.trial import timed
 PRIOR_ROW = "names + prior"
 ROWS = (
     PRIOR_ROW,
+    f"{WHOLE}, likeliest",
     f"{TRAINED}, likeliest",
     f"{TRAINED}, likeliest, pronouns",
     f"{TRAINED}, tagger, likeliest",

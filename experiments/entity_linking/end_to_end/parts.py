@@ -25,6 +25,7 @@ from entity_linking.scorers.coherence import CoherenceScorer
 from entity_linking.scorers.features import PriorScorer
 from entity_linking.scorers.rerank_parts import RerankSettings
 from entity_linking.scorers.reranker import Reranker, with_gold
+from entity_linking.scorers.whole_names import WholeNameScorer
 from experiments.entity_linking.end_to_end.detectors import SureMentions
 from experiments.entity_linking.end_to_end.memo import OnceDetector, OnceScorer, OnceSource
 from experiments.entity_linking.end_to_end.tagging import (
@@ -47,6 +48,7 @@ from kept.training.config import RunConfig
 from kg_loaders import KnowledgeGraph
 
 PRIOR, TRAINED = "names + prior", "trained"
+WHOLE = "whole names + prior"
 COHERENCE, CONTEXT, ENCODER = "coherence", "context", "encoder"
 ENCODER_TOO = "encoder and coherence"
 CROSS = "cross-encoder"
@@ -309,6 +311,8 @@ class Parts:
     def _scorer(self, name: str, tuning: bool) -> Scorer:
         if name == PRIOR:
             return PriorScorer()
+        if name == WHOLE:
+            return WholeNameScorer()
         if name in EVERYWHERE:
             return self.reranker(EVERYWHERE[name], training=tuning).everywhere()
         return self.reranker(name, training=tuning)

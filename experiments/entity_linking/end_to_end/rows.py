@@ -23,6 +23,7 @@ from entity_linking.detection import EndToEnd
 from entity_linking.mentions import Link, LinkedText, Mention
 from entity_linking.names import Gates, NameLinker
 from entity_linking.pipeline import Pipeline
+from entity_linking.scorers.whole_names import UNKNOWN_NAMESAKE
 from entity_linking.scoring.elevant import LabelledText, Mode
 from experiments.entity_linking.end_to_end.parts import (
     ENCODER_TOO,
@@ -30,6 +31,7 @@ from experiments.entity_linking.end_to_end.parts import (
     PRIOR,
     RERANKERS,
     TRAINED,
+    WHOLE,
     EndToEndStudy,
     Parts,
     asking,
@@ -77,6 +79,7 @@ ROWS = {
     "names + prior (before)": Row("gates", PRIOR, says_nil=False, reads_article=False),
     "trained (before)": Row("gates", TRAINED, says_nil=False, reads_article=False),
     "names + prior": Row("gates", PRIOR, says_nil=True),
+    f"{WHOLE}, likeliest": _likeliest(WHOLE),
     "names + prior, tagger": Row("both", PRIOR, says_nil=True),
     "trained, tagger": Row("both", TRAINED, says_nil=True),
     **{f"{scorer}, likeliest": _likeliest(scorer) for scorer in (*RERANKERS, *EVERYWHERE)},
@@ -212,6 +215,8 @@ class EndToEndTrial(Parts):
         Better is by the cross-validated F1 on the tuning text; True where the row falls back.
         """
         row = ROWS[name]
+        if row.scorer == WHOLE:
+            return row, UNKNOWN_NAMESAKE, False
         plain = replace(row, scorer=PRIOR, is_fitted=True)
         if self.fitted(row).f1 >= self.fitted(plain).f1:
             return row, self.fitted(row).decision, False
@@ -222,10 +227,10 @@ class EndToEndTrial(Parts):
 
         No label of the benchmark is read: its curve is from other kinds of text, moved by the
         share of the names that are linked here. Spans of a tagger have probabilities, which no
-        other kind has; their rows, and fitted ones, have one decision everywhere.
+        other kind has; their rows, fitted ones and whole names have one decision everywhere.
         """
         row, decision, _ = self.chosen(name)
-        if row.is_fitted or row.detector == "both":
+        if row.is_fitted or row.detector == "both" or row.scorer == WHOLE:
             return decision
         others = {
             each: self.answers_on(row.scorer, each) for each in CHOSEN_ON if each != benchmark

@@ -112,13 +112,31 @@ def test_confidence_follows_the_share_of_names_that_are_linked() -> None:
 
 
 def test_moving_a_curve_keeps_the_order_of_links() -> None:
-    raw = np.array([0.2, 0.5, 0.9])
+    raw = np.linspace(0.1, 0.95, 400)
     for start in (Decision(), Decision(curve=((0.1, 0.3), (0.6, 0.5), (1.0, 0.99)))):
         for mean in (0.2, 0.6, 0.9):
             moved = for_texts(start, raw, mean)
             sure = np.interp(raw, *np.array(moved.curve).T)
             assert sure.mean() == pytest.approx(mean, abs=1e-6)
-            assert (np.diff(sure) > 0).all()
+            assert (np.diff(sure) >= 0).all()
+            assert sure[-1] > sure[0]
+
+
+def test_links_share_a_few_confidences() -> None:
+    """Each of the steps has as many links and their mean; few links have fewer steps."""
+    for n, n_steps in ((400, 3), (60, 2), (30, 1)):
+        raw = np.linspace(0.1, 0.95, n)
+        sure = np.interp(raw, *np.array(for_texts(Decision(), raw, 0.6).curve).T)
+        steps, counts = np.unique(sure, return_counts=True)
+        assert len(steps) == n_steps
+        assert counts.max() - counts.min() <= 1
+
+
+def test_links_of_one_confidence_are_in_one_step() -> None:
+    raw = np.array([0.3] * 120 + [0.8] * 90)
+    curve = for_texts(Decision(), raw, 0.6).curve
+    assert len({value for _, value in curve}) == 2
+    assert np.interp(raw, *np.array(curve).T).mean() == pytest.approx(0.6, abs=1e-6)
 
 
 def test_texts_without_names_say_nothing() -> None:

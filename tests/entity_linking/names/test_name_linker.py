@@ -164,6 +164,38 @@ def test_gates_ask_how_a_mention_is_written() -> None:
     assert surfaces(NameLinker(index, gates), "Ely Cathedral Close") == []
 
 
+def test_names_that_write_later_words_small_or_begin_with_figures_are_names() -> None:
+    index = NameIndex.build(
+        graph_of("England", "England national football team", "100 Bullets", "Bus stop", "12 March")
+    )
+    linker = NameLinker(index, Gates(named_only=True, whole_names=True))
+    assert surfaces(linker, "the England national football team read 100 Bullets") == [
+        "England national football team", "100 Bullets",
+    ]  # fmt: skip
+    assert surfaces(linker, "the England National football team") == []  # joined to "National"
+    assert surfaces(linker, "Bus stop on 12 March") == []  # a sentence begins; a date
+
+
+def test_capitals_count_only_in_texts_that_have_them() -> None:
+    index = NameIndex.build(graph_of("trade", "York", "York Minster"))
+    gates = Gates(named_only=True, whole_names=True, name_runs=True, where_cased=True)
+    linker, plain = NameLinker(index, gates), NameLinker(index)
+    cased = "The trade of York Minster Choir fell."
+    assert surfaces(linker, cased) == ["York Minster Choir"]
+    for text in ("the trade of York fell", "TRADE OF YORK", "The Trade Of York", "trade"):
+        assert surfaces(linker, text) == surfaces(plain, text) != []
+
+
+def test_runs_that_lead_to_nothing_are_mentions_without_candidates() -> None:
+    index = NameIndex.build(graph_of("Ada Moor"))
+    gates = Gates(named_only=True, whole_names=True, name_runs=True)
+    text = "Knupp met Ada Moor at Datron Corp"
+    assert surfaces(NameLinker(index, gates), text) == ["Ada Moor"]
+    (linked,) = NameLinker(index, replace(gates, unknown_runs=True)).link([text])
+    assert [text[k.start : k.end] for k in linked.links] == ["Knupp", "Ada Moor", "Datron Corp"]
+    assert [k.entity for k in linked.links] == [None, "Q0", None]
+
+
 def test_the_article_before_a_name_is_no_part_of_it() -> None:
     index = NameIndex.build(graph_of("The Fed", "The Who", "Who Am I"))
     linker = NameLinker(index, Gates(named_only=True, whole_names=True))

@@ -19,11 +19,13 @@ from entity_linking.scorers.features import (
 )
 from entity_linking.scorers.likeness import NameScorer
 from entity_linking.scorers.overlap import OverlapScorer
+from entity_linking.scorers.whole_names import UNKNOWN_NAMESAKE, WholeNameScorer
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 from tests.rerank_worlds import flat, linked
 
 SCORERS: dict[str, Callable[[KnowledgeGraph], Scorer]] = {
     "prior": lambda graph: PriorScorer(),
+    "whole names": lambda graph: WholeNameScorer(),
     "popularity": PopularityScorer,
     "name": NameScorer,
     "neighbour": NeighbourScorer,
@@ -270,3 +272,24 @@ def test_wrong_settings_of_scorers_are_told(small_graph: KnowledgeGraph) -> None
         PriorScorer(0.0)
     with pytest.raises(LinkingError, match="window"):
         OverlapScorer(small_graph, window=0)
+
+
+@pytest.mark.parametrize(
+    ("reason", "prior", "entity"),
+    [
+        ("label 'Ulm'", 1.0, "Q1"),
+        ("label 'Ulm'", 0.3, "Q1"),
+        ("label 'Ulm'", 0.1, None),  # as many bear the name
+        ("spelling of alias 'Ulm'", 0.9, "Q1"),
+        ("holds label 'Ulm'", 1.0, None),
+        ("part of label 'Ulm Minster'", 1.0, None),
+        ("shares words with label 'Ulm Minster'", 1.0, None),
+        ("like 'Ulm' .80", 0.8, None),
+        ("short for 'Ulm Minster' at 0: part of label 'Ulm Minster'", 0.8, "Q1"),
+    ],
+)
+def test_a_part_of_a_name_alone_is_nil(reason: str, prior: float, entity: str | None) -> None:
+    candidates = (Candidate("Q1", prior, prior, reason),)
+    text = LinkedText("Ulm", (Link(Mention(0, 3), candidates, None, 1.0),))
+    ((scores,),) = WholeNameScorer().scores([text])
+    assert UNKNOWN_NAMESAKE.decide(Mention(0, 3), candidates, scores).entity == entity

@@ -38,6 +38,29 @@ def test_only_what_is_written_as_a_name(tmp_path: Path) -> None:
     assert linked == ["Bonn", "New York"]
 
 
+def test_named_but_unknown_is_nil_and_texts_without_capitals_lose_nothing(tmp_path: Path) -> None:
+    labels = [*LABELS, "Ulm", "Ada Moor", *["John North"] * 8]
+    graph = graph_from_records(
+        [Text(f"Q{i}", TextKind.LABEL, label) for i, label in enumerate(labels)]
+    )
+    graph.save(tmp_path / "kg")
+    linkers = [
+        open_linker(LinkerSettings(kg=str(tmp_path / "kg"), capitals=capitals))
+        for capitals in (True, False)
+    ]
+    text = "Knupp of the University of Ulm met Ada Moor in Bonn. Moor met John North."
+    (linked,) = linkers[0].link([text])
+    assert [(text[link.start : link.end], link.entity) for link in linked.links] == [
+        ("Knupp", None), ("University of Ulm", None), ("Ada Moor", "Q5"), ("Bonn", "Q3"),
+        ("Moor", "Q5"), ("John North", None),
+    ]  # fmt: skip
+    lower = ["the bank in Bonn and the trade of New York grow", "ALL OF NEW YORK", "trade"]
+    with_it, without = (linker.link(lower) for linker in linkers)
+    assert [[k.entity for k in t.links] for t in with_it] == [
+        [k.entity for k in t.links] for t in without
+    ]
+
+
 def test_a_key_without_it_is_that_of_before() -> None:
     graph = graph_from_records([Text("Q1", TextKind.LABEL, "Bonn")])
     settings = LinkerSettings(kg="kg")

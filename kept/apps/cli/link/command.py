@@ -137,7 +137,8 @@ class LinkOptions:
     misspelt: bool = switch("Also find names with a misspelt word (slower).")
     capitals: bool = switch(
         "Only link what is written as a name, with capitals; such words next to each other are one "
-        "name. For news and articles over a graph of people, places and works."
+        "name. For news and articles over a graph of people, places and works. Texts in small "
+        "letters, or all in capitals, are linked as without it."
     )
     case: LinkCase = None
     min_prior: float = option(
