@@ -83,25 +83,9 @@ class WordGraphData:
         long: Long = "cut",
     ) -> None:
         self.graph, self.builder, self.view = graph, builder, view
-        n_words, n_texts, counts = builder.max_words, len(texts), list[int]()
-        room = min(n_words, view.most_words(builder))
-        self._words, self._word_offsets = encode_texts(texts, tokenizer, n_words)
-        if long == "windows":
-            parts = {
-                i: parts_of(texts[i], tokenizer, max_words=room)
-                for i in np.flatnonzero(np.diff(self._word_offsets) >= room).tolist()
-            }
-            counts = [len(each) for each in parts.values() if len(each) > 1]
-            documents = _sizes(documents, [len(parts.get(i, [0])) for i in range(n_texts)])
-            texts = [part for i, text in enumerate(texts) for part in parts.get(i, [text])]
-        if counts:
-            self._words, self._word_offsets = encode_texts(texts, tokenizer, n_words)
         self.notes: list[str] = []  # what was done to the texts, for the screen
         self._word_pad_id = hosts.padding_id(tokenizer)
-        self._texts = list(texts)
-        if not view.reads_candidates:
-            self._texts = [without_candidates(text) for text in texts]
-        self._entities, self._link_offsets = linked_entities(texts, graph)
+        self._take(texts)
         if require_links and view.reads_graph:
             self._require_links()
         world = PreparationContext(graph, tokenizer, self.frequencies())
@@ -123,6 +107,20 @@ class WordGraphData:
             self._require_links()
         self._rewriter = _rewriter(self.preparations)
         self._tokenizer = tokenizer if self._rewriter else None
+        n_words, n_texts, counts = builder.max_words, len(texts), list[int]()
+        room = min(n_words, view.most_words(builder))
+        self._words, self._word_offsets = encode_texts(texts, tokenizer, n_words)
+        if long == "windows":
+            parts = {
+                i: parts_of(texts[i], tokenizer, max_words=room)
+                for i in np.flatnonzero(np.diff(self._word_offsets) >= room).tolist()
+            }
+            counts = [len(each) for each in parts.values() if len(each) > 1]
+            documents = _sizes(documents, [len(parts.get(i, [0])) for i in range(n_texts)])
+            texts = [part for i, text in enumerate(texts) for part in parts.get(i, [text])]
+        if counts:
+            self._words, self._word_offsets = encode_texts(texts, tokenizer, n_words)
+            self._take(texts)
         cut, self._lost_links = cut_of(texts, self._words, self._word_offsets, tokenizer, n_words)
         self.cut = dataclasses.replace(
             cut, n_texts=n_texts, n_windowed=len(counts), n_windows=sum(counts)
@@ -141,6 +139,14 @@ class WordGraphData:
         self._fingerprint = self._hash()
         if require_links and require_read:
             self.require_read(needs_facts=False)
+
+    def _take(self, texts: Sequence[LinkedText]) -> None:
+        """Have these texts, and the entities that they are linked to."""
+        self._texts = list(texts)
+        if not self.view.reads_candidates:
+            self._texts = [without_candidates(text) for text in texts]
+        self._entities, self._link_offsets = linked_entities(texts, self.graph)
+        self.__dict__.pop("shares_read", None)
 
     def __len__(self) -> int:
         return len(self._texts)
