@@ -176,6 +176,6 @@ def output_key(run: Path, predictor: Predictor, graph: KnowledgeGraph) -> str:
     for name in (SEAL, CONFIG_FILE):
         path = run / name
         digest.update(path.read_bytes() if path.is_file() else b"")
-    given = " given" if predictor.links_given else ""
-    linker = f"{predictor.link_method} {predictor.case}{given}"
+    mentions = " given" if predictor.links_given else ""
+    linker = f"{predictor.link_method} {predictor.case}{mentions}"
     return f"predict {digest.hexdigest()} {graph.content_hash} {linker}"
