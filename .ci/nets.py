@@ -148,9 +148,9 @@ def addresses() -> dict[str, str]:
     """The address of every run of the shipped experiments, for two seeds."""
     from kept.errors import KeptError
     from kept.inputs.controls.conditions import KNOWLEDGE
-    from kept.lab.comparison.experiment import Experiment, shipped_experiments
+    from kept.lab.comparison.experiment import Experiment
+    from kept.lab.comparison.files import asks_questions, shipped_experiments
     from kept.lab.comparison.trial import ComparisonTrial
-    from kept.lab.questions.plan import asks_questions
     from kept.lab.study.design import planned_runs
     from kept.lab.study.run import Study
     from kg_loaders.errors import KgError

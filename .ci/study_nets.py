@@ -90,7 +90,7 @@ def _private_world() -> Iterator[str]:
 
 def _questions() -> Iterator[str]:
     from kept.inputs.controls.conditions import COMPARED
-    from kept.lab.comparison.experiment import shipped_experiments
+    from kept.lab.comparison.files import shipped_experiments
     from kept.lab.questions.plan import QuestionPlan
     from kept.lab.questions.trial import QuestionTrial
     from kept.lab.study.design import planned_runs

@@ -58,7 +58,7 @@ def _merged(links: Sequence[Link], proposed: Sequence[Link]) -> tuple[Link, ...]
     linked = [link for link in proposed if link.entity]
     rest = [
         link
-        for link in (*links, *(each for each in proposed if not each.entity))
+        for link in (*links, *proposed)
         if not any(touch(link.mention, each.mention) for each in linked)
     ]
     by_place = {link.mention: link for link in (*rest, *linked)}

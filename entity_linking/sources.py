@@ -6,10 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from msgspec import structs
-
 from entity_linking.errors import LinkingError
-from entity_linking.mentions import Candidate, LinkedText
+from entity_linking.mentions import LinkedText
 from entity_linking.parts import Candidates, CandidateSource
 from kg_loaders import KnowledgeGraph
 from kg_loaders.counting import counted
@@ -54,55 +52,6 @@ class FirstFound:
                 for i, candidates in zip(places, answers, strict=True):
                     proposals[row][i] = candidates
         return proposals
-
-
-class Union:
-    """The candidates of all sources; of an entity named by several, the best prior.
-
-    The candidate keeps the score that came with that prior (of equal priors the earlier source's),
-    and the reasons of all sources in their order, each once, joined by "; ". Candidates are sorted
-    by prior; ties keep the order in which the sources, in turn, name them.
-
-    Priors are compared as they are. Every source means p(entity | surface), but each only over what
-    it knows: a dictionary's sum to 1 however few bear the name, a fuzzy source's to the similarity
-    of the best name, a dense one's to what its softmax was given. A scorer that has to choose
-    between them should read more than the prior. Texts without links are passed to no source.
-    """
-
-    def __init__(self, sources: Sequence[CandidateSource], *, max_candidates: int = 30) -> None:
-        if max_candidates < 1:
-            raise LinkingError(f"max_candidates is {max_candidates}; give 1 or more")
-        self._sources, self._max_candidates = _some(sources), max_candidates
-
-    def __repr__(self) -> str:
-        return f"Union([{', '.join(map(repr, self._sources))}])"
-
-    def candidates(self, texts: Sequence[LinkedText]) -> list[list[Candidates]]:
-        """For each link of each text at most `max_candidates`."""
-        with_links = [text for text in texts if text.links]
-        answers = [source.candidates(with_links) for source in self._sources] if with_links else []
-        joined = iter(
-            [
-                [self._join(candidates) for candidates in zip(*of_text, strict=True)]
-                for of_text in zip(*answers, strict=True)
-            ]
-        )
-        return [next(joined) if text.links else [] for text in texts]
-
-    def _join(self, answers: Sequence[Candidates]) -> Candidates:
-        best: dict[str, Candidate] = {}
-        reasons: dict[str, dict[str, None]] = {}
-        for candidate in (candidate for answer in answers for candidate in answer):
-            known = best.setdefault(candidate.entity, candidate)
-            if candidate.prior > known.prior:
-                best[candidate.entity] = candidate
-            if candidate.reason:
-                reasons.setdefault(candidate.entity, {})[candidate.reason] = None
-        ranked = sorted(best.values(), key=lambda candidate: -candidate.prior)
-        return tuple(
-            structs.replace(candidate, reason="; ".join(reasons.get(candidate.entity, ())))
-            for candidate in ranked[: self._max_candidates]
-        )
 
 
 class AtLeast:

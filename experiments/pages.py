@@ -40,19 +40,19 @@ def main() -> None:
 def rebuilt(path: Path) -> str:
     """Return the page that stands at `path`, its numbers from the files beside it."""
     stem = path.name.removesuffix(".html")
-    beside = {
+    files = {
         kind: path.with_name(f"{stem}.{kind}")
         for kind in ("scores.csv", "pairs.csv", "results.md", "curves.png", "differences.csv")
     }
-    rows = verdicts(beside["scores.csv"], beside["pairs.csv"])
-    scores = read_rows(beside["scores.csv"])
+    rows = verdicts(files["scores.csv"], files["pairs.csv"])
+    scores = read_rows(files["scores.csv"])
     score_cells = [list(row.values()) for row in scores]
     sections = [
         Section("", (verdict(sentence(rows)), picture_of(scores, rows), prose(ORIGIN))),
         Section("Verdicts", (table(COLUMNS, rows, "True knowledge minus the other"),), folded=True),
         Section("Scores", (table(list(scores[0]), score_cells, "Scores"),), folded=True),
-        *of_markdown(beside["results.md"].read_text(encoding="utf-8")),
-        Section("Curves", (picture(beside["curves.png"], "Losses of the task"),), folded=True),
+        *of_markdown(files["results.md"].read_text(encoding="utf-8")),
+        Section("Curves", (picture(files["curves.png"], "Losses of the task"),), folded=True),
         *(
             Section(title, (blocks.strip(),), folded=True)
             for title, blocks in EXAMPLES.findall(path.read_text(encoding="utf-8"))
@@ -77,13 +77,13 @@ def sentence(rows: Sequence[Sequence[str]]) -> str:
     """
     parts = []
     for against, words in (("none", "none"), ("knowledge shuffled", "with shuffled facts")):
-        own = [row for row in rows if row[1] == against]
-        if not own:
+        of_rival = [row for row in rows if row[1] == against]
+        if not of_rival:
             continue
-        better = [row[0] for row in own if row[-1] == f"{row[0]} is better"]
-        others = [f" ({row[0]}: {row[-1]})" for row in own if row[0] not in better]
+        better = [row[0] for row in of_rival if row[-1] == f"{row[0]} is better"]
+        others = [f" ({row[0]}: {row[-1]})" for row in of_rival if row[0] not in better]
         others = [each for each in others if not each.endswith(": not shown)")]
-        names = ", ".join(better) or f"no method of {len(own)}"
+        names = ", ".join(better) or f"no method of {len(of_rival)}"
         parts.append(f"{names} is shown to be better than {words}{''.join(others)}")
     return f"Over seeds and items {'; '.join(parts)}."
 
@@ -91,11 +91,11 @@ def sentence(rows: Sequence[Sequence[str]]) -> str:
 def picture_of(scores: Sequence[dict[str, str]], rows: Sequence[Sequence[str]]) -> str:
     """Every method and kind of knowledge with its seeds; copies of none's model are left out."""
     against_none = {row[0]: remark(row) for row in rows if row[1] == "none"}
-    own = [row for row in scores if row["seeds"] and "same model" not in row["knowledge"]]
-    methods = list(dict.fromkeys(row["method"] for row in own))
-    own.sort(key=lambda row: (methods.index(row["method"]), KINDS.index(row["knowledge"])))
+    measured = [row for row in scores if row["seeds"] and "same model" not in row["knowledge"]]
+    methods = list(dict.fromkeys(row["method"] for row in measured))
+    measured.sort(key=lambda row: (methods.index(row["method"]), KINDS.index(row["knowledge"])))
     marks = []
-    for row in own:
+    for row in measured:
         is_base = row["method"] == "none"
         effect = score_effect(row)
         marks.append(
@@ -108,7 +108,7 @@ def picture_of(scores: Sequence[dict[str, str]], rows: Sequence[Sequence[str]]) 
                 remark=against_none.get(row["method"], ""),
             )
         )
-    base = next(fmean(numbers(row["seeds"])) for row in own if row["method"] == "none")
+    base = next(fmean(numbers(row["seeds"])) for row in measured if row["method"] == "none")
     caption = (
         "Score on the evaluation split. A large mark is the mean over seeds, the line through it "
         "its 95 % interval, each small dot one seed; the dashed line is none."

@@ -42,7 +42,7 @@ from kept.training.pretraining.assembly import assemble as assemble_stage
 from kept.training.pretraining.config import PretrainConfig
 from kg_loaders.disk.writing import write_text
 
-DATA, MADE, SEED = "DATA/", "MADE/", "SEED"
+DATA, OUTPUT, SEED = "DATA/", "MADE/", "SEED"
 """How paths in a study's file begin: below KEPT_DATA, or among what the study wrote. In the latter
 SEED stands for the seed of the run."""
 STAGE, MODEL = "pretrain.json", "model.safetensors"
@@ -89,10 +89,10 @@ class StagedStudy(RunConfig):
 
     def stage(self, row: str, seed: int, root: Path, out: Path) -> PretrainConfig | None:
         """Return the configuration of a row's stage before the task, if it has one."""
-        own = self.rows[row].pretrain
-        if own is None:
+        training = self.rows[row].pretrain
+        if training is None:
             return None
-        fields = placed(merged(self.pretrain, own), root, out, seed)
+        fields = placed(merged(self.pretrain, training), root, out, seed)
         return PretrainConfig.read(None, seeded(fields, seed))
 
     def fine_tuning(
@@ -100,8 +100,8 @@ class StagedStudy(RunConfig):
     ) -> FinetuneConfig:
         """Return the configuration of a row's task."""
         fields = placed(merged(self.task, self.rows[row].task), root, out, seed)
-        begun = {} if model is None else {"model": model}
-        return FinetuneConfig.read(None, seeded(fields, seed) | begun)
+        model_fields = {} if model is None else {"model": model}
+        return FinetuneConfig.read(None, seeded(fields, seed) | model_fields)
 
 
 def seeded(fields: Mapping[str, Any], seed: int) -> dict[str, Any]:
@@ -117,8 +117,8 @@ def placed(value: Any, root: Path, out: Path, seed: int) -> Any:
         return [placed(each, root, out, seed) for each in value]
     if isinstance(value, str) and value.startswith(DATA):
         return str(root / value.removeprefix(DATA))
-    if isinstance(value, str) and value.startswith(MADE):
-        return str(out / "made" / value.removeprefix(MADE).replace(SEED, str(seed)))
+    if isinstance(value, str) and value.startswith(OUTPUT):
+        return str(out / "made" / value.removeprefix(OUTPUT).replace(SEED, str(seed)))
     return value
 
 
@@ -218,13 +218,15 @@ def page(study: StagedStudy, cells: Mapping[str, Mapping[int, CellResult]], comm
         "anything of the graph is shown to the method (–: it reads none there)."
     )
     counts = {row: {seed: counts_of_digits(cell["right"], cell["group"])
-                    for seed, cell in own.items()} for row, own in cells.items()}  # fmt: skip
+                    for seed, cell in of_row.items()} for row, of_row in cells.items()}  # fmt: skip
     rows = []
-    for row, own in cells.items():
-        each = ", ".join(f"{share(cell['right']):.3f}" for cell in own.values())
-        shares = [cell["read"] for cell in own.values() if cell["read"] is not None]
-        score, shown = with_interval(mean_effect(counts[row].values())), np.mean(shares or [0])
-        rows.append([row, score, each, f"{shown:.2f}" if shares else NONE, study.rows[row].says])
+    for row, of_row in cells.items():
+        each = ", ".join(f"{share(cell['right']):.3f}" for cell in of_row.values())
+        shares = [cell["read"] for cell in of_row.values() if cell["read"] is not None]
+        score, read_share = with_interval(mean_effect(counts[row].values())), np.mean(shares or [0])
+        rows.append(
+            [row, score, each, f"{read_share:.2f}" if shares else NONE, study.rows[row].says]
+        )
     differences = []
     for ours, theirs in study.differences:
         if {ours, theirs} <= cells.keys():
@@ -249,14 +251,14 @@ def main(module: str, prepare: Prepare) -> None:
     """
 
     def run(study: StagedStudy, arguments: argparse.Namespace) -> Results | None:
-        trial, made = StagedTrial(study, data_root(), arguments.out), arguments.out / "made"
-        write_host(study.host, study.n_layers, made / "host")
-        prepare(study, trial.root, made)
+        trial, folder = StagedTrial(study, data_root(), arguments.out), arguments.out / "made"
+        write_host(study.host, study.n_layers, folder / "host")
+        prepare(study, trial.root, folder)
         if (cells := run_cells(trial, arguments)) is None:
             return None
         command = f"python -m {module} {arguments.config} -o {arguments.out}"
-        right = {row: {seed: cell["right"] for seed, cell in own.items()}
-                 for row, own in cells.items()}  # fmt: skip
+        right = {row: {seed: cell["right"] for seed, cell in of_row.items()}
+                 for row, of_row in cells.items()}  # fmt: skip
         return page(study, cells, command), right
 
     run_study(main.__doc__, StagedStudy, run, CELL_OPTIONS)

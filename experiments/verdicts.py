@@ -110,11 +110,11 @@ def _cells(
         f"±{both.ruled_out:.3f}",
         f"{both.visible():.3f}",
         row["verdict"],
-        said(both, sure, least, row),
+        verdict_of(both, sure, least, row),
     ]
 
 
-def said(both: Effect, sure: float, least: float, row: dict[str, str]) -> str:
+def verdict_of(both: Effect, sure: float, least: float, row: dict[str, str]) -> str:
     """The new verdict; open where seeds alone would show it and both would not, corrected."""
     winner = row["method"] if both.estimate > 0 else row["against"]
     if sure < 0.05:

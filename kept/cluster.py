@@ -8,7 +8,6 @@ the part. Needs the extra `ray`.
 from __future__ import annotations
 
 import pickle
-import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -120,13 +119,6 @@ def _connected(cluster: str, n_workers: int) -> Iterator[Any]:
     finally:
         if is_ours:
             ray.shutdown()
-
-
-def _require_answer(address: str) -> None:
-    """Raise `OSError` where nobody listens: Ray would end the whole program."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if port.isdigit():
-        socket.create_connection((host, int(port)), timeout=10).close()
 
 
 # ---- graphs --------------------------------------------------------------------------------------

@@ -47,6 +47,11 @@ LINK_INDEX = (
 )
 LINK_METHOD = "How a candidate is chosen: one of {kept.linking.linkers:Method}."
 LINK_MODEL = "With --method trained: folder made by `kept link train`."
+LONG = (
+    "What to do with texts that are too long for the language model "
+    "({kept.graphs.windows:Long}). windows: all of a text is read, in parts that overlap. "
+    "cut: only its beginning is read. Default: windows, or cut with --as-published."
+)
 PORT = "Port to listen on. 0 means any free port."
 REDIRECTS = (
     "TSV file of redirects, one `from<TAB>to` per line. Links to the first entity "

@@ -46,7 +46,8 @@ EXTENDED, NEW_ROWS = "extended.json", "new_rows.jsonl"
 OTHER_FILES = (
     "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
     "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt", "finetune.json", "pretrain.json",
-    "encoder.json", EXTENDED, NEW_ROWS,
+    "encoder.json", EXTENDED, NEW_ROWS, "fit.json", "questions.json", "modules.json",
+    "sentence_bert_config.json", "chat_template.jinja", "*.model",
 )  # fmt: skip
 N_NAMED = 5
 OURS = ("kept", "entity_linking", "kg_loaders")

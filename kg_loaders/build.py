@@ -232,11 +232,6 @@ class Source:
         return options
 
 
-def guess_format(path: Path) -> str:
-    """The format of a file, as `resolve_format` finds it."""
-    return resolve_format(path)[0]
-
-
 def resolve_format(path: Path) -> tuple[str, dict[str, str]]:
     """The format of a file by its name and its first bytes, and options of the reader.
 

@@ -123,17 +123,17 @@ def pytest_collection() -> Generator[None, object, object]:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Long files first; in the profile `long`, more examples than a test says that it tries."""
-    place = {Path(__file__).parent / name: number for number, name in enumerate(LONGEST)}
-    if gone := [str(path) for path in place if not path.is_file()]:
+    numbers = {Path(__file__).parent / name: number for number, name in enumerate(LONGEST)}
+    if gone := [str(path) for path in numbers if not path.is_file()]:
         raise pytest.UsageError(f"LONGEST of tests/conftest.py names {gone}")
-    items.sort(key=lambda item: place.get(item.path, len(LONGEST)))
+    items.sort(key=lambda item: numbers.get(item.path, len(LONGEST)))
     if config.getoption("--hypothesis-profile") != "long":
         return
     tests = {item.obj for item in items if isinstance(item, pytest.Function)}
     for test in tests:  # there is no public way to a test's settings
         if getattr(test, "is_hypothesis_test", False):
-            own = test._hypothesis_internal_use_settings
-            longer = settings(own, max_examples=LONGER * own.max_examples)
+            profile = test._hypothesis_internal_use_settings
+            longer = settings(profile, max_examples=LONGER * profile.max_examples)
             test._hypothesis_internal_use_settings = longer
 
 
@@ -157,9 +157,9 @@ def _elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(autouse=True, scope="session")
 def _own_memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """What was verified is remembered for this run alone, not in the home of whoever runs it."""
-    place = tmp_path_factory.mktemp("verified")
+    folder = tmp_path_factory.mktemp("verified")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(seals, "memory", lambda: place)
+        patch.setattr(seals, "memory", lambda: folder)
         yield
 
 
@@ -292,8 +292,8 @@ def wordnet(wordnet_files: Path, tmp_path_factory: pytest.TempPathFactory) -> Kn
 
     from kept.apps.cli import app
 
-    own = tmp_path_factory.getbasetemp()
-    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "wordnet"
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "wordnet"
     with FileLock(folder.with_suffix(".lock")):
         if not folder.exists():
             result = CliRunner().invoke(app, ["kg", "build", str(wordnet_files), "-o", str(folder)])

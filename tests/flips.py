@@ -75,7 +75,7 @@ def damages(folder: Path, *, n_flips: int = 6, seed: int = 0) -> list[Damage]:
     generator = random.Random(seed)
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     names = [path.relative_to(folder).as_posix() for path in files]
-    found: list[Damage] = []
+    damages_: list[Damage] = []
     for name, path in zip(names, files, strict=True):
         size = path.stat().st_size
         if not size:
@@ -83,15 +83,15 @@ def damages(folder: Path, *, n_flips: int = 6, seed: int = 0) -> list[Damage]:
         places = dict.fromkeys([0, size // 2, size - 1])
         while len(places) < min(n_flips, size):
             places[generator.randrange(size)] = None
-        found += [Damage(name, "flip", at) for at in places]
-        found += [Damage(name, "cut", at) for at in {0, size // 2, size - 1}]
-        found += [Damage(name, "lengthen"), Damage(name, "delete")]
+        damages_ += [Damage(name, "flip", at) for at in places]
+        damages_ += [Damage(name, "cut", at) for at in {0, size // 2, size - 1}]
+        damages_ += [Damage(name, "lengthen"), Damage(name, "delete")]
     by_suffix: dict[str, list[str]] = {}
     for name, path in zip(names, files, strict=True):
         by_suffix.setdefault(path.suffix, []).append(name)
     for alike in by_suffix.values():
-        found += [Damage(first, "swap", 0, second) for first, second in pairwise(alike)]
-    return found
+        damages_ += [Damage(first, "swap", 0, second) for first, second in pairwise(alike)]
+    return damages_
 
 
 def forge(folder: Path, changes: Mapping[str, Any], manifest: str = "manifest.json") -> None:
@@ -100,14 +100,14 @@ def forge(folder: Path, changes: Mapping[str, Any], manifest: str = "manifest.js
     values = json.loads(path.read_text(encoding="utf-8"))
     for keys, value in changes.items():
         *outer, last = [int(key) if key.isdecimal() else key for key in keys.split(".")]
-        place = values
+        parent = values
         for key in outer:
-            place = place[key]
-        place[last] = value
-    for name, told in values["files"].items():
+            parent = parent[key]
+        parent[last] = value
+    for name, stored in values["files"].items():
         if (file := folder / name).is_file():
             content = file.read_bytes()
-            told |= {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+            stored |= {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     values["seal"] = seals.seal_of(values)
     path.write_bytes(seals.rendered(values))
 
@@ -117,38 +117,38 @@ class Outcome(NamedTuple):
 
     damage: Damage
     verdict: str
-    told: str
+    answer: str
 
 
-def outcomes(asked: Mapping[str, tuple[Path, list[Damage]]]) -> dict[str, list[Outcome]]:
+def outcomes(opened: Mapping[str, tuple[Path, list[Damage]]]) -> dict[str, list[Outcome]]:
     """Of each damage to the folder of what is `ASKED`; raises where a whole one does not answer.
 
     One process asks them all: to load what opens a model takes longer than to open a hundred.
     """
-    with tempfile.TemporaryDirectory() as place:
-        given = {"place": place, "asked": [(k, str(path), d) for k, (path, d) in asked.items()]}
-        environment = with_tests(XDG_CACHE_HOME=f"{place}/cache")
+    with tempfile.TemporaryDirectory() as folder:
+        request = {"place": folder, "asked": [(k, str(path), d) for k, (path, d) in opened.items()]}
+        environment = with_tests(XDG_CACHE_HOME=f"{folder}/cache")
         run = subprocess.run(
             [sys.executable, "-P", "-m", "tests.flips"],
-            input=json.dumps(given), capture_output=True, text=True, env=environment,
+            input=json.dumps(request), capture_output=True, text=True, env=environment,
         )  # fmt: skip
     if run.returncode:
         raise AssertionError(run.stderr[-3000:])
-    told = json.loads(run.stdout.splitlines()[-1])
+    answers = json.loads(run.stdout.splitlines()[-1])
     return {
-        name: [Outcome(damage, *row) for damage, row in zip(damages, told[name], strict=True)]
-        for name, (_, damages) in asked.items()
+        name: [Outcome(damage, *row) for damage, row in zip(damages, answers[name], strict=True)]
+        for name, (_, damages) in opened.items()
     }
 
 
-def table(found: list[Outcome]) -> str:
+def table(outcomes: list[Outcome]) -> str:
     """Counts by what was done and what came of it."""
-    counts = Counter((each.damage.how, each.verdict) for each in found)
-    kinds = dict.fromkeys(each.damage.how for each in found)
+    counts = Counter((each.damage.how, each.verdict) for each in outcomes)
+    kinds = dict.fromkeys(each.damage.how for each in outcomes)
     verdicts = ("refused", "same", "told", "DIFFERENT", "crashed")
     rows = [f"{'':10}" + "".join(f"{verdict:>11}" for verdict in verdicts)]
     rows += [f"{how:10}" + "".join(f"{counts[how, v]:11}" for v in verdicts) for how in kinds]
-    total = Counter(each.verdict for each in found)
+    total = Counter(each.verdict for each in outcomes)
     return "\n".join([*rows, f"{'all':10}" + "".join(f"{total[v]:11}" for v in verdicts)])
 
 
@@ -183,14 +183,14 @@ def _index(folder: Path) -> Iterator[Any]:
         yield [repr(each) for each in source.of_surface(name)]
         yield [repr(entry) for entry in index.names.find(name)]
         words = [word.lower() for word in name.split()]
-        yield [found.tolist() for found in index.names.holders(words)]
+        yield [hits.tolist() for hits in index.names.holders(words)]
     if index.fuzzy is not None:
-        asked = [name + "x" for name in names] + [name[1:] for name in names]
-        yield repr(index.fuzzy.search(asked, min_similarity=0.1)), index.fuzzy.graph_hashes
+        surfaces = [name + "x" for name in names] + [name[1:] for name in names]
+        yield repr(index.fuzzy.search(surfaces, min_similarity=0.1)), index.fuzzy.graph_hashes
     if index.dense is not None:
         entities = [index.names.entity(i) for i in range(index.names.n_entities)]
-        vectors, found = index.dense.vectors(entities)
-        yield vectors.tolist(), found.tolist(), index.dense.mean.tolist()
+        vectors, known = index.dense.vectors(entities)
+        yield vectors.tolist(), known.tolist(), index.dense.mean.tolist()
         queries = np.random.default_rng(0).standard_normal((4, vectors.shape[1]))
         yield repr(index.dense.search(queries.astype(np.float32), 3))
 
@@ -242,7 +242,7 @@ def _scorer(folder: Path) -> Iterator[Any]:
     yield from _weights(trained.scorer)
 
 
-ASKED: dict[str, Callable[[Path], Iterator[Any]]] = {
+ANSWERS: dict[str, Callable[[Path], Iterator[Any]]] = {
     "graph": _graph,
     "index": _index,
     "model": _model,
@@ -252,9 +252,9 @@ ASKED: dict[str, Callable[[Path], Iterator[Any]]] = {
 }
 
 
-def _digest(asked: str, folder: Path) -> str:
+def _digest(kind: str, folder: Path) -> str:
     digest = hashlib.sha256()
-    for answer in ASKED[asked](folder):
+    for answer in ANSWERS[kind](folder):
         digest.update(repr(answer).encode("utf-8", "surrogatepass"))
     return digest.hexdigest()
 
@@ -281,50 +281,50 @@ def _forked(work: Callable[[], str]) -> tuple[str, str]:
         warned = _Warned()
         logging.getLogger("kept").addHandler(warned)
         try:
-            told = work()
-            said = ["told" if warned.messages else "said", told]
+            answer = work()
+            reply = ["told" if warned.messages else "said", answer]
         except (LinkingError, KeptError, KgError) as error:
-            said = ["refused", str(error)]
+            reply = ["refused", str(error)]
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is told
-            said = ["crashed", f"{type(error).__name__}: {error}"]
+            reply = ["crashed", f"{type(error).__name__}: {error}"]
         with os.fdopen(writes, "w") as sink:
-            json.dump(said, sink)
+            json.dump(reply, sink)
         os._exit(0)
     os.close(writes)
     with os.fdopen(reads) as source:
-        told = source.read()
+        answer = source.read()
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
         return "crashed", signal.Signals(os.WTERMSIG(status)).name
-    verdict, words = json.loads(told)
+    verdict, words = json.loads(answer)
     return verdict, words
 
 
-def _rows(asked: str, whole: Path, damages: list[Any], place: Path) -> list[tuple[str, str]]:
+def _rows(kind: str, whole: Path, damages: list[Any], folder: Path) -> list[tuple[str, str]]:
     """The verdict and the words of each damage."""
-    right = _digest(asked, whole)  # here: what this loads, no fork has to load
+    right = _digest(kind, whole)  # here: what this loads, no fork has to load
     rows = []
     for number, values in enumerate(damages):
-        copy = place / str(number)
+        copy = folder / str(number)
         shutil.copytree(whole, copy)
         Damage(*values).do(copy)
-        verdict, told = _forked(lambda copy=copy: _digest(asked, copy))  # type: ignore[misc]
-        if verdict in ("said", "told") and told == right:
-            verdict, told = "same", ""
+        verdict, answer = _forked(lambda copy=copy: _digest(kind, copy))  # type: ignore[misc]
+        if verdict in ("said", "told") and answer == right:
+            verdict, answer = "same", ""
         elif verdict == "said":
-            verdict, told = "DIFFERENT", ""
-        elif verdict == "refused" and str(copy) not in told:
-            verdict, told = "crashed", f"names no file: {told}"
-        rows.append((verdict, told))
+            verdict, answer = "DIFFERENT", ""
+        elif verdict == "refused" and str(copy) not in answer:
+            verdict, answer = "crashed", f"names no file: {answer}"
+        rows.append((verdict, answer))
         shutil.rmtree(copy)
     return rows
 
 
 def _main() -> None:
-    given = json.load(sys.stdin)
+    request = json.load(sys.stdin)
     rows = {
-        name: _rows(name, Path(whole), damages, Path(given["place"]))
-        for name, whole, damages in given["asked"]
+        name: _rows(name, Path(whole), damages, Path(request["place"]))
+        for name, whole, damages in request["asked"]
     }
     sys.stdout.write(json.dumps(rows))
 

@@ -66,8 +66,8 @@ class Forked:
     def __init__(self, command: Sequence[object], environment: Mapping[str, str]) -> None:
         children = warm()
         shown_from, shown_to = children.Pipe(duplex=False)
-        told = [*map(str, command)]
-        self._process = children.Process(target=_run, args=(told, {**environment}, shown_to))
+        arguments = [*map(str, command)]
+        self._process = children.Process(target=_run, args=(arguments, {**environment}, shown_to))
         self._process.start()
         shown_to.close()
         with shown_from:
@@ -95,22 +95,22 @@ class Forked:
         late.start()
         try:
             with self.stdout:
-                said = self.stdout.read()
+                output = self.stdout.read()
             self.wait()
         finally:
             late.cancel()
-        return said, None
+        return output, None
 
 
-def _run(command: list[str], environment: dict[str, str], shown: Connection) -> None:
+def _run(command: list[str], environment: dict[str, str], output: Connection) -> None:
     """`python COMMAND`: a script and its arguments, or `-m` and a module and its arguments."""
     gc.freeze()  # memory that is shared with the other children until somebody searches it
     gc.set_threshold(50_000, 20, 100)  # as in the tests themselves
     streams: list[Any] = []
     for descriptor in (1, 2):
-        os.dup2(shown.fileno(), descriptor)
+        os.dup2(output.fileno(), descriptor)
         streams.append(os.fdopen(descriptor, "w", encoding="utf-8"))
-    shown.close()
+    output.close()
     sys.stdout, sys.stderr = streams
     lead_a_group()
     os.environ.clear()

@@ -11,10 +11,10 @@ from entity_linking import Candidate, Link, LinkedText, Mention
 
 def linked(text: str, *links: tuple[str, list[tuple[str, float]], str | None]) -> LinkedText:
     """Links by surface (its first place), candidates with priors, and entity."""
-    found = []
+    proposed = []
     for surface, candidates, entity in links:
         start = text.index(surface)
-        found.append(
+        proposed.append(
             Link(
                 Mention(start, start + len(surface)),
                 tuple(Candidate(name, prior, prior) for name, prior in candidates),
@@ -22,7 +22,7 @@ def linked(text: str, *links: tuple[str, list[tuple[str, float]], str | None]) -
                 1.0,
             )
         )
-    return LinkedText(text, tuple(sorted(found, key=lambda link: link.mention)))
+    return LinkedText(text, tuple(sorted(proposed, key=lambda link: link.mention)))
 
 
 def toy_world(n: int, seed: int, n_candidates: int = 4) -> list[LinkedText]:

@@ -71,8 +71,8 @@ def test_the_others_go_on_when_one_fails(
     assert lines == [{"row": "one", "flags": "", "times_as_fast": 3.0}]
     assert (good["exit_code"], good["commit"]) == (0, None)  # no repository there
     assert good["processor_s"] > 0
-    told = (root / "out" / "table.md").read_text()
-    assert "**`benchmarks/topic/bad.py` failed**: 1" in told
+    table_text = (root / "out" / "table.md").read_text()
+    assert "**`benchmarks/topic/bad.py` failed**: 1" in table_text
     assert json.loads((root / "out" / "machine.json").read_text()) == machine.described()
 
 
@@ -123,8 +123,8 @@ RUN = {"script": "benchmarks/t/s.py", "flags": "", "exit_code": 0, "commit": "ab
 
 
 def judged(line: dict[str, Any], **bounds: Any) -> list[str]:
-    told = Aim("work", "t/s.py", {"row": "r"}, **bounds)
-    return table.judged(told, {"t-s": (RUN, [{"row": "r", "at": 1}, line])})
+    aim = Aim("work", "t/s.py", {"row": "r"}, **bounds)
+    return table.judged(aim, {"t-s": (RUN, [{"row": "r", "at": 1}, line])})
 
 
 @pytest.mark.parametrize(
@@ -161,15 +161,15 @@ def test_what_falls_short_stands_first() -> None:
     ]
     lines.append({"row": "dgl", "skipped": "no module dgl"})
     rows = [Aim(name, "t/s.py", {"row": name}, at_least=2) for name in ("fine", "slow", "none")]
-    told = table.page({"t-s": (RUN, lines)}, machine.described(), rows)
-    beside, grown = told.partition("## As work grows")[::2]
-    assert [beside.index(f"| {name} |") for name in ("slow", "none", "fine")] == sorted(
-        beside.index(f"| {name} |") for name in ("slow", "none", "fine")
+    page = table.page({"t-s": (RUN, lines)}, machine.described(), rows)
+    failing, grown = page.partition("## As work grows")[::2]
+    assert [failing.index(f"| {name} |") for name in ("slow", "none", "fine")] == sorted(
+        failing.index(f"| {name} |") for name in ("slow", "none", "fine")
     )
     assert grown.index("| slow |") < grown.index("| fine |")
-    assert "1 of 3 rows reach what is required; 1 of 2 costs grow no faster than n log n" in told
-    assert "- `t/s.py`: dgl: no module dgl" in told
-    assert "| 1,000 texts | 2 ms | 10 ms | 1 s | 5 | at least 2 |  | met" in told
+    assert "1 of 3 rows reach what is required; 1 of 2 costs grow no faster than n log n" in page
+    assert "- `t/s.py`: dgl: no module dgl" in page
+    assert "| 1,000 texts | 2 ms | 10 ms | 1 s | 5 | at least 2 |  | met" in page
 
 
 def test_growth_is_fitted(capsys: pytest.CaptureFixture[str]) -> None:

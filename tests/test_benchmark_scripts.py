@@ -17,7 +17,7 @@ import torch
 from tests.children import ROOT
 from tests.forked import Forked
 
-asked = pytest.importorskip(
+aims = pytest.importorskip(
     "benchmarks.asked", reason="benchmarks are not here: the tests of an installed package"
 )
 gpu = pytest.importorskip(
@@ -36,10 +36,10 @@ def checkout() -> None:
 def rows_of(script: str, *flags: str) -> list[dict[str, Any]]:
     """The JSON lines that a benchmark prints."""
     process = Forked([BENCHMARKS / script, *flags], os.environ)
-    said, _ = process.communicate(600)
-    assert process.returncode == 0, said
+    stdout, _ = process.communicate(600)
+    assert process.returncode == 0, stdout
     return [
-        json.loads(row) for row in re.findall(r'\{"(?:work|row|part)".*\}$', said, re.MULTILINE)
+        json.loads(row) for row in re.findall(r'\{"(?:work|row|part)".*\}$', stdout, re.MULTILINE)
     ]
 
 
@@ -94,9 +94,9 @@ def test_a_part_of_the_gpu_benchmark_that_takes_too_long_is_ended(tmp_path: Path
     )
     (tmp_path / "sleeping.py").write_text(code, encoding="utf-8")
     process = Forked([tmp_path / "sleeping.py"], os.environ)
-    said, _ = process.communicate()
-    assert process.returncode == 0, said
-    assert said.splitlines()[-1] == "its time was up"
+    stdout, _ = process.communicate()
+    assert process.returncode == 0, stdout
+    assert stdout.splitlines()[-1] == "its time was up"
 
 
 WITHOUT_PEERS = """
@@ -117,7 +117,7 @@ def test_a_peer_that_is_missing_is_named_and_the_rest_is_run(
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(ROOT)]))
     monkeypatch.delenv("KEPT_DATA", raising=False)
     done = subprocess.run(
-        [sys.executable, str(BENCHMARKS / script), *shlex.split(asked.SMALL[script])],
+        [sys.executable, str(BENCHMARKS / script), *shlex.split(aims.SMALL[script])],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
@@ -140,7 +140,7 @@ QUICK = (
 def test_a_quick_script_runs_at_a_tiny_size(script: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KEPT_DATA", raising=False)
     done = subprocess.run(
-        [sys.executable, str(BENCHMARKS / script), *shlex.split(asked.SMALL[script])],
+        [sys.executable, str(BENCHMARKS / script), *shlex.split(aims.SMALL[script])],
         cwd=ROOT, capture_output=True, text=True, check=False, timeout=600,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
@@ -154,7 +154,7 @@ def test_a_quick_script_runs_at_a_tiny_size(script: str, monkeypatch: pytest.Mon
 @pytest.mark.slow
 @pytest.mark.minilm
 def test_processes_are_compared_and_more_of_them_simulated() -> None:
-    rows = rows_of("linking/processes.py", *shlex.split(asked.SMALL["linking/processes.py"]))
+    rows = rows_of("linking/processes.py", *shlex.split(aims.SMALL["linking/processes.py"]))
     works = ["kept kg build facts.nt", "kept kg build facts.tsv", "kept link"]
     compared = [row for row in rows if row.get("work") in works]
     assert [row["work"] for row in compared] == [work for work in works for _ in range(3)]

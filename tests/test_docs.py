@@ -39,7 +39,7 @@ OPTIONS = sorted({span for row in rows(QUIRKS) for span in re.findall(r"`([^`]+)
 
 def defined() -> dict[str, list[tuple[set[str], str]]]:
     """Parameters (or fields) and source of all that is defined, by `name` and `module.name`."""
-    found: dict[str, list[tuple[set[str], str]]] = {}
+    sources: dict[str, list[tuple[set[str], str]]] = {}
     for package in (*PACKAGES, REFERENCE):
         for path in sorted(package.rglob("*.py")):
             source = path.read_text(encoding="utf-8")
@@ -48,8 +48,8 @@ def defined() -> dict[str, list[tuple[set[str], str]]]:
                 for name, fields in definitions(node):
                     parts = [*module, name]
                     for i in range(len(parts)):
-                        found.setdefault(".".join(parts[i:]), []).append((fields, source))
-    return found
+                        sources.setdefault(".".join(parts[i:]), []).append((fields, source))
+    return sources
 
 
 def definitions(node: ast.stmt) -> Iterator[tuple[str, set[str]]]:
@@ -103,8 +103,8 @@ def test_every_method_has_its_quirks() -> None:
 def test_objectives_that_a_method_leaves_out_are_told(name: str) -> None:
     """One row for each objective of its paper that its line does not have, and no other."""
     section = QUIRKS.partition(f"## {title(name)}\n")[2].partition("\n## ")[0]
-    told = [re.fullmatch(r"the objective `(\w+)`", row[1]) for row in rows(section)]
-    assert [found[1] for found in told if found] == list(METHODS[name].published_with)
+    names = [re.fullmatch(r"the objective `(\w+)`", row[1]) for row in rows(section)]
+    assert [match[1] for match in names if match] == list(METHODS[name].published_with)
     assert not set(METHODS[name].published_with) & set(METHODS[name].objectives)
 
 

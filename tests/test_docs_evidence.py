@@ -116,7 +116,7 @@ def test_the_text_around_the_table_has_no_number_that_the_table_lacks() -> None:
     assert set(re.findall(r"\.\d{3}\b", text)) <= known
 
 
-def test_results_of_the_readme_are_those_of_the_files_beside_them() -> None:
+def test_results_of_the_readme_are_those_of_their_files() -> None:
     """Each point that has a score names its file."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     section = readme.split("## Does knowledge help?")[1].split("\n## ")[0]

@@ -29,9 +29,9 @@ def test_the_commands_run_and_say_what_the_page_says(
     (tmp_path / "gold.tsv").write_text("Padre\tWORKS_IN\tLyon\nPadre\tOWNS\tLyon\n")
     (tmp_path / "notes.txt").write_text("Padre bakes in Lyon.\n")
     blocks = re.findall(r"```\n(kept .*?)```", PAGE, re.DOTALL)
-    shown = re.findall(r"`(kept (?:audit|link notes|kg check|kg export)[^`]*)`", PAGE)
-    assert (len(blocks), len(shown)) == (4, 5)
-    for command in [*"".join(blocks).splitlines(), *shown]:
+    commands = re.findall(r"`(kept (?:audit|link notes|kg check|kg export)[^`]*)`", PAGE)
+    assert (len(blocks), len(commands)) == (4, 5)
+    for command in [*"".join(blocks).splitlines(), *commands]:
         if "--decisions" in command:
             pairs = (tmp_path / "pairs.jsonl").read_text(encoding="utf-8")
             assert pairs in PAGE

@@ -21,9 +21,9 @@ def test_each_complaint_has_an_answer_a_test_and_those_in_part_say_so() -> None:
     in_part = [int(number) for number, _, answer, _ in ROWS if "*in part*" in answer]
     assert in_part == [8, 27]
     assert f"{30 - len(in_part)} of 30 are answered; two in part" in PAGE.read_text("utf-8")
-    for _, said, _, shown in ROWS:
-        assert re.search(r"#\d+", said), f"{said} does not say where it was said"
-        assert re.search(r"`tests/[\w/]+\.py::test_\w+`", shown)
+    for _, complaint, _, evidence in ROWS:
+        assert re.search(r"#\d+", complaint), f"{complaint} does not say where it was said"
+        assert re.search(r"`tests/[\w/]+\.py::test_\w+`", evidence)
 
 
 @pytest.mark.parametrize(
@@ -46,14 +46,14 @@ def test_pages_and_benchmarks_are_there() -> None:
 
 @pytest.mark.parametrize("command", sorted(set(COMMANDS)))
 def test_the_command_and_its_options_are_there(command: str) -> None:
-    found = typer.main.get_command(app)
+    command_ = typer.main.get_command(app)
     words = command.split()
-    context = typer.Context(found)
-    while words and hasattr(found, "get_command"):
-        below = found.get_command(context, words[0])
+    context = typer.Context(command_)
+    while words and hasattr(command_, "get_command"):
+        below = command_.get_command(context, words[0])
         if below is None:
             break
-        found, words = below, words[1:]
-    assert found.name != "kept", command
-    options = {name for each in found.params for name in getattr(each, "opts", [])}
+        command_, words = below, words[1:]
+    assert command_.name != "kept", command
+    options = {name for each in command_.params for name in getattr(each, "opts", [])}
     assert {word for word in words if word.startswith("--")} <= options, command

@@ -12,7 +12,7 @@ from typer.main import get_command
 
 from kept.apps.cli import app
 from kept.joint.assembly import MODELS
-from kept.lab.comparison.experiment import shipped_experiments
+from kept.lab.comparison.files import shipped_experiments
 from kept.methods import METHODS
 
 ROOT = Path(__file__).parent.parent
@@ -89,8 +89,8 @@ def test_published_rows_have_numbers_and_sources(row: list[str]) -> None:
     assert scores(row)
     for source in row[-1].split("; "):
         repository = re.fullmatch(r"README of ([\w-]+/[\w-]+|RoBERTa in fairseq)", source)
-        paper, _, place = source.partition(", ")
-        assert repository or (paper in PAPERS and place), source
+        paper, _, location = source.partition(", ")
+        assert repository or (paper in PAPERS and location), source
     assert "†" in INTRODUCTION
 
 
@@ -101,10 +101,12 @@ def test_our_numbers_are_those_of_the_file(row: list[str]) -> None:
     system = next(cell for cell in row if "**kept**" in cell).removeprefix("**kept**: ")
     lines = (ROOT / "docs/results" / link).read_text(encoding="utf-8").splitlines()
     beginnings = [line for line in lines if line.lower().startswith(f"| {system.lower()} |")]
-    told = [{float(number) for number in NUMBER.findall(line)} for line in beginnings]
-    shown = [float(number) for number in scores(row)]
-    assert len(shown) >= 5
-    assert any(all({n, round(n / 100, 4)} & line for n in shown) for line in told), beginnings
+    numbers_of_lines = [{float(number) for number in NUMBER.findall(line)} for line in beginnings]
+    numbers = [float(number) for number in scores(row)]
+    assert len(numbers) >= 5
+    assert any(all({n, round(n / 100, 4)} & line for n in numbers) for line in numbers_of_lines), (
+        beginnings
+    )
 
 
 @pytest.mark.parametrize("row", PLANNED, ids=name)
@@ -152,10 +154,10 @@ def test_linking_numbers_are_those_of_the_file() -> None:
     """By row: which line of each benchmark's table, which column, which of its numbers."""
     page = (ROOT / "docs/how-to/linking.md").read_text(encoding="utf-8")
     rows = {row[0]: row[1:] for row in table(page) if len(row) == 6}
-    found = (ROOT / "experiments/entity_linking/results.md").read_text(encoding="utf-8")
-    parts = re.split(r"^## (?=[\w-]+ \(\d+ mentions)", found, flags=re.MULTILINE)[1:]
+    results_page = (ROOT / "experiments/entity_linking/results.md").read_text(encoding="utf-8")
+    parts = re.split(r"^## (?=[\w-]+ \(\d+ mentions)", results_page, flags=re.MULTILINE)[1:]
     assert len(parts) == 5
-    told = {
+    columns = {
         "gold among 30 candidates": ("trained", 2),
         "accuracy on gold spans, trained": ("trained", 3),
         "… names and prior alone": ("names + prior", 3),
@@ -163,7 +165,7 @@ def test_linking_numbers_are_those_of_the_file() -> None:
         "F1 end to end, trained": ("trained", 5),
         "… mix": ("mix", 5),
     }
-    for name, (linker, column) in told.items():
+    for name, (linker, column) in columns.items():
         for cell, part in zip(rows[name], parts, strict=True):
             (line,) = [row for row in table(part.partition("\n## ")[0]) if row[0] == linker]
             number = NUMBER.search(line[column])

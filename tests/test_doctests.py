@@ -20,14 +20,14 @@ def folder_of(package: str) -> Path:
 
 def modules_with_examples() -> list[str]:
     """Names of the modules whose text shows an example."""
-    found = []
+    names = []
     for package in PACKAGES:
         folder = folder_of(package)
         for path in sorted(folder.rglob("*.py")):
             if ">>> " in path.read_text(encoding="utf-8"):
                 parts = path.relative_to(folder.parent).with_suffix("").parts
-                found.append(".".join(parts).removesuffix(".__init__"))
-    return found
+                names.append(".".join(parts).removesuffix(".__init__"))
+    return names
 
 
 def examples_of(module: ModuleType) -> list[doctest.DocTest]:

@@ -60,7 +60,7 @@ def test_they_are_no_dependencies() -> None:
     needed = " ".join(project["dependencies"])
     for name in ("matplotlib", "scikit-learn", "torch-geometric", "anywidget"):
         assert name not in needed
-        assert any(name in " ".join(own) for own in project["optional-dependencies"].values())
+        assert any(name in " ".join(extra) for extra in project["optional-dependencies"].values())
     for minor in (11, 12, 13):
         assert f"Programming Language :: Python :: 3.{minor}" in project["classifiers"]
 
@@ -87,7 +87,7 @@ def test_a_graph_is_built_linked_and_shown(tmp_path: Path) -> None:
         "link score linked.jsonl linked.jsonl --kg kg;kg merge kg -o pairs.jsonl;"
         "kg export kg -o x.graphml;kg query kg ASK{?s?p?o};doctor;curve nowhere -o c"
     )
-    said = python(COMMANDS, lines, folder=tmp_path)
-    assert said.count("[0]") >= 6, said
-    assert "matplotlib" in said
+    output = python(COMMANDS, lines, folder=tmp_path)
+    assert output.count("[0]") >= 6, output
+    assert "matplotlib" in output
     assert "Q142" in (tmp_path / "linked.jsonl").read_text()

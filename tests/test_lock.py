@@ -23,10 +23,10 @@ def name_of(requirement: Requirement) -> str:
 @pytest.fixture(scope="module")
 def project() -> list[Requirement]:
     """What pyproject.toml asks for, extras resolved; `docs` is installed by `make docs` alone."""
-    told = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras = [e for name, e in told["optional-dependencies"].items() if name != "docs"]
-    asked = [*told["dependencies"], *(r for e in extras for r in e)]
-    return [found for found in map(Requirement, asked) if found.name != "kept"]
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = [e for name, e in settings["optional-dependencies"].items() if name != "docs"]
+    lines = [*settings["dependencies"], *(r for e in extras for r in e)]
+    return [requirement for requirement in map(Requirement, lines) if requirement.name != "kept"]
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def test_the_lock_keeps_the_constraints(locked: dict[str, str]) -> None:
 
 
 def test_torch_reads_weights_without_the_known_escapes(project: list[Requirement]) -> None:
-    (torch,) = (found for found in project if found.name == "torch")
+    (torch,) = (requirement for requirement in project if requirement.name == "torch")
     assert not torch.specifier.contains("2.9.1")
     assert torch.specifier.contains("2.10.0")
 
@@ -80,10 +80,10 @@ def test_a_report_becomes_lines(tmp_path: Path) -> None:
         ],
     }  # fmt: skip
     (tmp_path / "report.json").write_text(json.dumps(report))
-    made = subprocess.run(
+    run = subprocess.run(
         [sys.executable, str(script), str(tmp_path / "report.json")],
         check=True, capture_output=True, text=True,
     )  # fmt: skip
-    *header, line = made.stdout.splitlines()
+    *header, line = run.stdout.splitlines()
     assert line == f"ruamel-b==2 --hash=sha256:{'ab' * 32}"
     assert "cpython, 3.11, linux, x86_64" in header[0]

@@ -64,13 +64,13 @@ FLOORS = (
 
 def _imports(file: Path) -> set[str]:
     """Modules, and names in modules, that a file imports, wherever in the file."""
-    found = set()
+    imported = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            imported |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
+            imported |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return imported
 
 
 def _modules(top: Path) -> dict[str, Path]:
@@ -159,8 +159,8 @@ def test_every_everyday_name_is_there() -> None:
 def test_version_and_dir() -> None:
     assert kept.__version__ == version("kept")
     assert {*kept.__all__, "__version__"} <= set(dir(kept))
-    shown = CliRunner().invoke(app, ["--version"])
-    assert (shown.exit_code, shown.output) == (0, f"kept {kept.__version__}\n")
+    run = CliRunner().invoke(app, ["--version"])
+    assert (run.exit_code, run.output) == (0, f"kept {kept.__version__}\n")
 
 
 def test_linking_by_names_loads_no_library_that_it_does_not_need() -> None:

@@ -52,9 +52,9 @@ def test_strict_code_of_a_user_is_checked_against_our_types(tmp_path: Path) -> N
     done = subprocess.run(
         [*command, str(user), str(wrong)], capture_output=True, text=True, check=False, cwd=ROOT
     )
-    told = [line for line in done.stdout.splitlines() if str(tmp_path.name) in line]
-    assert told, done.stdout
-    assert all("wrong.py" in line for line in told), done.stdout
+    errors = [line for line in done.stdout.splitlines() if str(tmp_path.name) in line]
+    assert errors, done.stdout
+    assert all("wrong.py" in line for line in errors), done.stdout
 
 
 def test_a_release_is_attested_and_needs_no_token() -> None:

@@ -11,11 +11,13 @@ from kept.apps.cli import app
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs/tutorials").glob("*.md"))]
 README = PAGES[0].read_text(encoding="utf-8")
-SHOWN = re.compile(r"```python\n(.*?)```\n+```text\n(.*?)```", re.DOTALL)
+EXAMPLE_BLOCKS = re.compile(r"```python\n(.*?)```\n+```text\n(.*?)```", re.DOTALL)
 EXAMPLES = [
     pytest.param(code, output, id=f"{page.stem}-{number}")
     for page in PAGES
-    for number, (code, output) in enumerate(SHOWN.findall(page.read_text(encoding="utf-8")))
+    for number, (code, output) in enumerate(
+        EXAMPLE_BLOCKS.findall(page.read_text(encoding="utf-8"))
+    )
 ]
 COMMANDS = sorted(set(re.findall(r"^kept ((?:kg |kgc )?[a-z]+) ", README, re.MULTILINE)))
 MOST_WORDS = 900

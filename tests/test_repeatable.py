@@ -38,15 +38,15 @@ def test_the_threads_of_torch_are_reset_before_every_test(n_threads: int) -> Non
 
 def test_hypothesis_tries_the_same_examples(request: pytest.FixtureRequest) -> None:
     def tried() -> list[int]:
-        found: list[int] = []
+        numbers: list[int] = []
 
         @settings(max_examples=20)
         @given(st.integers())
         def collect(number: int) -> None:
-            found.append(number)
+            numbers.append(number)
 
         collect()
-        return found
+        return numbers
 
     is_long = request.config.getoption("--hypothesis-profile") == "long"
     assert (tried() == tried()) != is_long

@@ -94,7 +94,7 @@ def test_python_comes_with_the_output_below_it(pages: ModuleType) -> None:
 
 
 @pytest.mark.parametrize(
-    ("program", "shown"),
+    ("program", "output"),
     [
         ("print('a')\nprint('b')\n", "a\nb\n"),
         ("x = 2\nx + 1  # → 3\n", ""),
@@ -104,12 +104,12 @@ def test_python_comes_with_the_output_below_it(pages: ModuleType) -> None:
         ("[1, 2]\n", ""),
     ],
 )
-def test_output_as_shown(run: ModuleType, program: str, shown: str) -> None:
-    run.run_python([(program, shown)])
+def test_output_as_shown(run: ModuleType, program: str, output: str) -> None:
+    run.run_python([(program, output)])
 
 
 @pytest.mark.parametrize(
-    ("program", "shown"),
+    ("program", "output"),
     [
         ("print('a')\n", "b\n"),
         ("2 + 1  # → 4\n", ""),
@@ -119,9 +119,9 @@ def test_output_as_shown(run: ModuleType, program: str, shown: str) -> None:
         ("for i in range(2):\n    print(i)\n# → 0\n", ""),
     ],
 )
-def test_other_output_than_shown_is_an_error(run: ModuleType, program: str, shown: str) -> None:
+def test_other_output_than_shown_is_an_error(run: ModuleType, program: str, output: str) -> None:
     with pytest.raises(AssertionError, match="the page shows"):
-        run.run_python([(program, shown)])
+        run.run_python([(program, output)])
 
 
 def test_a_page_s_blocks_share_their_names(run: ModuleType) -> None:
@@ -138,7 +138,7 @@ def test_a_tutorial_shows_the_output_of_every_command(pages: ModuleType, path: P
     assert commands
     silent = [each.line for each in commands if not each.shown and not each.reason_not_compared]
     assert silent == []
-    assert all(shown for program, shown in page.programs if "print(" in program)
+    assert all(output for program, output in page.programs if "print(" in program)
 
 
 def test_durations_sizes_and_paths_are_masked_and_other_numbers_are_not(
@@ -152,8 +152,8 @@ def test_durations_sizes_and_paths_are_masked_and_other_numbers_are_not(
 
 
 def test_numbers_below_about_may_differ_a_little(pages: ModuleType, run: ModuleType) -> None:
-    shown = "```text\nMRR 0.56 of …, 3\n```\n"
-    text = f"```\nkept kgc eval world -m scorer/\n```\n\n<!-- about -->\n{shown}"
+    output = "```text\nMRR 0.56 of …, 3\n```\n"
+    text = f"```\nkept kgc eval world -m scorer/\n```\n\n<!-- about -->\n{output}"
     (command,) = pages.commands(pages.Page("tutorial.md", text, is_tutorial=True), set())
     run.require_same(command.shown, "MRR 0.52 of 870, 3\n")
     for other in ("MRR 0.71 of 870, 3", "MRR 0.56 of 870, 4"):

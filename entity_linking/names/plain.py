@@ -38,13 +38,14 @@ _ODD = "|".join(
     )
 )
 _LOWER_WORD = "(?:^| )[a-z0-9]"
-_COMMON_NOUN = "(?:^| )[A-Z0-9]+ (?:.* )?[a-z]+[a-rt-z]$"
+_COMMON_NOUN = "(?:^| )[A-Z0-9]+ (?:.* )?[a-z]+(?:[a-rt-z]|us|ss|sis)$"
 _PLURALS = (
     ("([^aeiou])y$", r"\1ies"),
-    ("(ch|sh|x|z)$", r"\1es"),
+    ("sis$", "ses"),
+    ("(ch|sh|x|z|us|ss)$", r"\1es"),
     ("([a-rt-z])$", r"\1s"),
 )
-"""Endings of plurals; the first two end with an s, which the last one leaves."""
+"""Endings of plurals; those before the last end with an s, which the last leaves."""
 _AFTER_INITIAL = "([A-Za-z0-9])[A-Za-z0-9]* ?"
 
 

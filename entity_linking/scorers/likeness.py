@@ -73,25 +73,19 @@ class NameScorer:
         return best
 
 
-def name_likeness(surface: str, name: str) -> float:
-    """1 if equal, 0.95 but for case, 0.92 with the same telling words or letters; else shares.
-
-    Telling words are those without legal forms, connectors, middle initials and possessives, an
-    acronym of three letters has the same letters. Else it is 0.9 times the best of three shares:
-    common words (Dice), common beginning (of the longer one), common character pairs with both
-    ends marked (Dice, which falls with every edit as an edit distance does and is cheaper).
-
-    >>> name_likeness("PARIS", "Paris"), round(name_likeness("Turing", "Alan Turing"), 2)
-    (0.95, 0.66)
-    >>> name_likeness("Samuel Heyman", "Samuel J. Heyman"), name_likeness("AVX Corp", "AVX")
-    (0.92, 0.92)
-    """
-    first, second = np.array([0], np.int64), np.array([1], np.int64)
-    return float(likenesses([surface, name], first, second)[0])
-
-
 def likenesses(names: Sequence[str], first: Ints, second: Ints) -> Scores:
-    """`name_likeness` of the pairs of `names` at the places `first` and `second` `[pair]`."""
+    """How alike the pairs of `names` at the places `first` and `second` are, `[pair]`.
+
+    1 if equal, 0.95 but for case, 0.92 with the same telling words or letters; else shares. Telling
+    words are those without legal forms, connectors, middle initials and possessives, an acronym of
+    three letters has the same letters. Else it is 0.9 times the best of three shares: common words
+    (Dice), common beginning (of the longer one), common character pairs with both ends marked
+    (Dice, which falls with every edit as an edit distance does and is cheaper).
+
+    >>> names = ["PARIS", "Paris", "Turing", "Alan Turing", "AVX Corp", "AVX"]
+    >>> likenesses(names, np.array([0, 2, 4]), np.array([1, 3, 5])).round(2).tolist()
+    [0.95, 0.66, 0.92]
+    """
     forms = _Forms(names)
     steps = range(0, len(first), PAIRS_PER_STEP)
     parts = [forms.compare(first[i : i + PAIRS_PER_STEP], second[i : i + PAIRS_PER_STEP])

@@ -53,13 +53,13 @@ from entity_linking.scorers.rerank_logits import of_network, relative_logits
 from entity_linking.scorers.rerank_parts import DEFAULTS, RerankRecord, RerankSettings, Weights
 from entity_linking.scorers.rerank_table import RerankTable, feature_names, tabulate, targets
 from kg_loaders.counting import counted
-from kg_loaders.disk.seals import FolderFormat, is_of, open_sealed, seal
+from kg_loaders.disk.columns import replaced
+from kg_loaders.disk.seals import FolderFormat, open_sealed, seal
 from kg_loaders.disk.writing import whole_folder
 
 WEIGHTS = "weights.safetensors"
 FIRST = "first."
 """Before the names of the first stage's weights."""
-KIND = "re-ranker"
 RERANKER = FolderFormat(
     kind="kept re-ranker",
     version=2,
@@ -199,7 +199,7 @@ class Reranker:
         raw = save(dict(sorted(self._weights.items())))
         scorers = (*self._cheap, *self._expensive)
         manifest = _Manifest(scorers, *feature_names(scorers), self.record, self.asking)
-        with whole_folder(path, kind=KIND, is_kind=is_reranker, force=force) as part:
+        with whole_folder(path, **replaced(RERANKER), force=force) as part:
             (part / WEIGHTS).write_bytes(raw)
             seal(part, RERANKER, msgspec.to_builtins(manifest), [WEIGHTS])
 
@@ -298,11 +298,6 @@ def fit_tables(
     from entity_linking.scorers.rerank_training import train_weights
 
     return train_weights(train, held_out, settings)
-
-
-def is_reranker(folder: Path) -> bool:
-    """Whether `folder` looks like one that `Reranker.save` wrote."""
-    return is_of(folder, RERANKER)
 
 
 def _read_manifest(folder: Path) -> _Manifest:

@@ -11,10 +11,10 @@ from experiments.stages import StagedStudy, main
 from kg_loaders import graph_from_records
 
 
-def empty_graph(study: StagedStudy, root: Path, made: Path) -> None:
+def empty_graph(study: StagedStudy, root: Path, folder: Path) -> None:
     """Write a graph of nothing: the host alone is trained."""
-    if not (made / "kg").exists():
-        graph_from_records([]).save(made / "kg")
+    if not (folder / "kg").exists():
+        graph_from_records([]).save(folder / "kg")
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ N_SIMPLE, OF_SIMPLE, OF_ATLAS = 12, 0.25, 0.5
 """SimpleQuestions for each property; the weight of one, and of one of the atlas."""
 WEIGHT_RIGHT = 2.0
 """Of a right answer: there are two graphs without the fact for each."""
-GIVEN = ("misfit",)
+FIXED = ("misfit",)
 """Evidence whose weight is a rule and not fitted."""
 SIMPLE = "SimpleQuestions"
 THRESHOLDS = (0.3, 0.35, 0.4, 0.5, 0.6)
@@ -115,7 +115,7 @@ def simple_readings(data: Path) -> Iterator[tuple[Reading, RelationChoice]]:
 def fitted_weights(rows: Sequence[Example]) -> Numbers:
     """Return the weights of the evidence, those of `GIVEN` as they are."""
     start = np.array(list(RELATION_WEIGHTS.values()))
-    is_free = np.array([name not in GIVEN for name in RELATION_WEIGHTS])
+    is_free = np.array([name not in FIXED for name in RELATION_WEIGHTS])
 
     def loss(free: Numbers) -> tuple[float, Numbers]:
         weights = start.copy()
@@ -130,8 +130,8 @@ def fitted_weights(rows: Sequence[Example]) -> Numbers:
             gradient = gradient + slope[is_free]
         return float(total), gradient
 
-    found = minimize(loss, np.zeros(is_free.sum()), jac=True, method="L-BFGS-B").x
-    start[is_free] = found
+    fitted = minimize(loss, np.zeros(is_free.sum()), jac=True, method="L-BFGS-B").x
+    start[is_free] = fitted
     return start
 
 
@@ -223,9 +223,9 @@ def print_confidence(parts: Sequence[Part], data: Path) -> None:
     for name, of_set in by_set.items():
         n = sizes[name]
         for least in THRESHOLDS:
-            given = [row for row in of_set if row.confidence >= least]
-            right = sum(row.is_right for row in given) / n
-            refused = [1 - sum(row.graph == graph for row in given) / n for graph in (1, 2)]
+            confident = [row for row in of_set if row.confidence >= least]
+            right = sum(row.is_right for row in confident) / n
+            refused = [1 - sum(row.graph == graph for row in confident) / n for graph in (1, 2)]
             print(f"{name}, {least}: right {right:.2f}, refused {refused[0]:.2f}, {refused[1]:.2f}")
 
 

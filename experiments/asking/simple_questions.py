@@ -7,17 +7,20 @@ the data is P50 read backwards.
 
 from __future__ import annotations
 
-import csv
-import gzip
-import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.popular_questions.questions import facts_of_sources
 from kept.decoders.answering.relations import RelationChoice
 from kept.randomness import generator
+from kept.tasks.datasets.public_files import (
+    every_fact,
+    json_of,
+    lines,
+    types_of,
+    wikidata_labels,
+)
 from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_records
 
 SPLITS = ("train", "valid", "test")
@@ -35,28 +38,21 @@ class RealQuestion:
 
 def simple_graph(data: Path) -> KnowledgeGraph:
     """Return the graph of the facts whose ends have labels, with types."""
-    labels = _labels(data)
-    names = json.loads((data / "codex/relations_en.json").read_text(encoding="utf-8"))
-    relations = {name: row["label"] for name, row in names.items()}
-    others = json.loads((data / "re/fewrel/pid2name.json").read_text(encoding="utf-8"))
-    relations = {name: row[0] for name, row in others.items()} | relations
+    labels = wikidata_labels(data)
+    relations = {name: row[0] for name, row in json_of(data / "re/fewrel/pid2name.json").items()}
+    names = json_of(data / "codex/relations_en.json")
+    relations |= {name: row["label"] for name, row in names.items()}
     facts = [fact for split in SPLITS for fact, _ in _rows(data, split)]
-    facts += facts_of_sources(data)
     known = [
-        (head, relation, tail) for head, relation, tail in dict.fromkeys(facts)
-        if head in labels and tail in labels and relation in relations
+        fact for fact in dict.fromkeys([*facts, *every_fact(data)])
+        if fact.head in labels and fact.tail in labels and fact.relation in relations
     ]  # fmt: skip
-    entities = dict.fromkeys(end for head, _, tail in known for end in (head, tail))
-    types = json.loads(gzip.decompress((data / "codex/entity2types.json.gz").read_bytes()))
-    kinds = json.loads(gzip.decompress((data / "codex/types_en.json.gz").read_bytes()))
+    entities = dict.fromkeys(end for fact in known for end in (fact.head, fact.tail))
     texts = [Text(entity, TextKind.LABEL, labels[entity]) for entity in entities]
-    texts += [
-        Text(entity, TextKind.TYPE, kinds[kind]["label"])
-        for entity in entities for kind in types.get(entity, ()) if kind in kinds
-    ]  # fmt: skip
-    used = sorted({relation for _, relation, _ in known})
+    texts += [Text(entity, TextKind.TYPE, kind) for entity, kind in types_of(data, entities)]
+    used = sorted({fact.relation for fact in known})
     named = [Text(name, TextKind.LABEL, relations[name], is_relation=True) for name in used]
-    return graph_from_records([*(Triple(*fact) for fact in known), *texts, *named])
+    return graph_from_records([*known, *texts, *named])
 
 
 def simple_questions(
@@ -82,21 +78,13 @@ def simple_questions(
     return questions
 
 
-def _rows(data: Path, split: str) -> Iterator[tuple[tuple[str, str, str], tuple[str, bool]]]:
+def _rows(data: Path, split: str) -> Iterator[tuple[Triple, tuple[str, bool]]]:
     """Each fact with its question, and whether this asks for the head."""
-    name = f"qa/simplequestions_wikidata/annotated_wd_data_{split}_answerable.txt.gz"
-    with gzip.open(data / name, "rt", encoding="utf-8") as lines:
-        for line in lines:
-            subject, relation, value, text = line.rstrip("\n").split("\t")
-            is_inverse = relation.startswith("R")
-            fact = (value, f"P{relation[1:]}", subject) if is_inverse else (
-                subject, relation, value
-            )  # fmt: skip
-            yield fact, (text.strip(), is_inverse)
-
-
-def _labels(data: Path) -> dict[str, str]:
-    path = data / "wikidata_labels/qid_labels.tsv.gz"
-    with gzip.open(path, "rt", encoding="utf-8", newline="\n") as lines:
-        rows = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
-        return {row[0]: row[1] for row in rows if row[2] != "fewrel-surface"}
+    name = f"qa/simplequestions_wikidata/annotated_wd_data_{split}_answerable.txt"
+    for line in lines(data / name):
+        subject, relation, value, text = line.split("\t")
+        is_inverse = relation.startswith("R")
+        head, tail = (value, subject) if is_inverse else (subject, value)
+        yield Triple(head, f"P{relation[1:]}" if is_inverse else relation, tail), (
+            text.strip(), is_inverse
+        )  # fmt: skip

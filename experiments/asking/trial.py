@@ -172,12 +172,12 @@ def evaluate_forms(least: float) -> dict[str, int]:
     for line in _lines("forms.tsv"):
         text, _, values = line.partition("\t")
         right = set(filter(None, values.split("; ")))
-        given = set(answerer.answer(text, least=least).values)
+        answered = set(answerer.answer(text, least=least).values)
         counts["n"] += 1
-        counts["right"] += given == right
-        counts["answered wrongly"] += bool(given) and given != right
+        counts["right"] += answered == right
+        counts["answered wrongly"] += bool(answered) and answered != right
         counts["to refuse"] += not right
-        counts["refused rightly"] += not right and not given
+        counts["refused rightly"] += not right and not answered
     return counts
 
 

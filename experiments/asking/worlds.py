@@ -26,7 +26,7 @@ YEARS = ("1987", "1994", "2003", "2011", "2019")
 
 
 @dataclass(frozen=True)
-class World:
+class Topic:
     """A kind of thing that questions are about, and its relations, each with the type and the
     values that it may have; a type of "" is none, as where a graph says nothing of its values."""
 
@@ -54,8 +54,8 @@ class World:
         return [f"{first.title()} {number}" for number, (first, _) in enumerate(chosen, 11)]
 
 
-WORLDS: Mapping[str, World] = {
-    "company": World("person", True, {
+WORLDS: Mapping[str, Topic] = {
+    "company": Topic("person", True, {
         "holds the role": ("role", ("welder", "auditor", "planner", "chemist", "courier")),
         "works in department": ("department", ("Logistics", "Research", "Finance", "Sales")),
         "reports to": ("person", PEOPLE),
@@ -63,7 +63,7 @@ WORLDS: Mapping[str, World] = {
         "speaks": ("language", LANGUAGES),
         "joined in": ("year", YEARS),
     }),
-    "museum": World("object", False, {
+    "museum": Topic("object", False, {
         "made by": ("person", PEOPLE),
         "made of": ("material", ("bronze", "oak", "marble", "glass")),
         "kept in": ("room", ("Hall A", "Hall B", "Garden Room", "Cellar")),
@@ -71,7 +71,7 @@ WORLDS: Mapping[str, World] = {
         "dates from": ("century", ("2nd century", "9th century", "14th century")),
         "given by": ("person", PEOPLE[::-1]),
     }),
-    "college": World("person", True, {
+    "college": Topic("person", True, {
         "teaches": ("subject", ("algebra", "botany", "rhetoric", "optics")),
         "graduated from": ("university", ("Mesgrove College", "Nordane University")),
         "born in": ("town", PLACES),
@@ -79,7 +79,7 @@ WORLDS: Mapping[str, World] = {
         "drives": ("", ("Volvo", "Skoda", "Fiat")),
         "plays": ("", ("cello", "flute", "harp")),
     }),
-    "clinic": World("person", True, {
+    "clinic": Topic("person", True, {
         "works as": ("", ("nurse", "surgeon", "porter", "midwife", "pharmacist")),
         "based at": ("building", ("North Wing", "Lakeside House", "Tower Block")),
         "answers to": ("person", PEOPLE),
@@ -89,7 +89,7 @@ WORLDS: Mapping[str, World] = {
         "spouse": ("person", PEOPLE[::-1]),
         "speaks": ("language", LANGUAGES),
     }),
-    "library": World("book", False, {
+    "library": Topic("book", False, {
         "written by": ("person", PEOPLE),
         "issued by": ("", ("Harrow Press", "Blue Door", "Ostrava Books")),
         "set in": ("town", PLACES),
@@ -100,7 +100,7 @@ WORLDS: Mapping[str, World] = {
         "dedicated to": ("person", PEOPLE[::-1]),
         "rendered by": ("person", PEOPLE[1:4]),
     }),
-    "harbour": World("ship", False, {
+    "harbour": Topic("ship", False, {
         "commanded by": ("person", PEOPLE),
         "built at": ("", ("Tanwick Yard", "Nordane Docks", "Pellham Slip")),
         "launched in": ("year", YEARS),
@@ -109,7 +109,7 @@ WORLDS: Mapping[str, World] = {
         "registered in": ("country", ("Malta", "Panama", "Norway")),
         "runs on": ("", ("diesel", "methanol", "ammonia")),
     }),
-    "team": World("player", True, {
+    "team": Topic("player", True, {
         "plays as": ("", ("goalkeeper", "striker", "winger", "defender")),
         "coached by": ("person", PEOPLE),
         "signed in": ("year", YEARS),
@@ -118,7 +118,7 @@ WORLDS: Mapping[str, World] = {
         "represented by": ("person", PEOPLE[::-1]),
         "sponsored by": ("", ("Brandt Shoes", "Fay Sports", "Castel Bank")),
     }),
-    "film": World("film", False, {
+    "film": Topic("film", False, {
         "directed by": ("person", PEOPLE),
         "starring": ("person", PEOPLE[::-1]),
         "scored by": ("person", PEOPLE[1:5]),
@@ -128,7 +128,7 @@ WORLDS: Mapping[str, World] = {
         "paid for by": ("studio", ("Harrow Pictures", "Blue Door Films", "Ostrava Studios")),
         "spoken in": ("language", LANGUAGES),
     }),
-    "dish": World("dish", False, {
+    "dish": Topic("dish", False, {
         "invented by": ("person", PEOPLE),
         "comes from": ("region", ("Mesgrove Valley", "Nordane Coast", "Quenby Hills")),
         "contains": ("", ("lentils", "trout", "barley", "pumpkin")),
@@ -137,7 +137,7 @@ WORLDS: Mapping[str, World] = {
         "tastes": ("", ("sour", "smoky", "sweet", "spicy")),
         "eaten at": ("meal", ("breakfast", "lunch", "supper")),
     }),
-    "tower": World("building", False, {
+    "tower": Topic("building", False, {
         "designed by": ("person", PEOPLE),
         "stands in": ("city", PLACES),
         "finished in": ("", YEARS),
@@ -146,7 +146,7 @@ WORLDS: Mapping[str, World] = {
         "clad in": ("", ("slate", "copper", "brick", "glass")),
         "named after": ("person", PEOPLE[::-1]),
     }),
-    "people": World("person", True, {
+    "people": Topic("person", True, {
         "birthPlace": ("", PLACES),
         "deathDate": ("", ("1912-04-03", "1954-11-30", "1987-01-12", "2003-07-25")),
         "almaMater": ("university", ("Mesgrove College", "Nordane University")),
@@ -158,7 +158,7 @@ WORLDS: Mapping[str, World] = {
         "numberOfChildren": ("", ("1", "2", "3", "5")),
         "doctoralAdvisor": ("person", PEOPLE[::-1]),
     }),
-    "gallery": World("painting", False, {
+    "gallery": Topic("painting", False, {
         "author": ("person", PEOPLE),
         "location": ("museum", ("Tanwick Gallery", "Pellham Museum", "Hall of Nordane")),
         "dateCreated": ("", ("1642", "1787", "1811", "1904")),
@@ -169,7 +169,7 @@ WORLDS: Mapping[str, World] = {
         "height": ("", ("48 cm", "73 cm", "120 cm")),
         "movement": ("", ("baroque", "romanticism", "cubism")),
     }),
-    "firm": World("company", False, {
+    "firm": Topic("company", False, {
         "ceo": ("person", PEOPLE),
         "headquarters": ("city", PLACES),
         "foundingDate": ("", YEARS),
@@ -180,7 +180,7 @@ WORLDS: Mapping[str, World] = {
         "parentCompany": ("company", ("Castel Group", "Fay Holding")),
         "revenue": ("", ("3 million EUR", "41 million EUR", "1.2 billion EUR")),
     }),
-    "cinema": World("film", False, {
+    "cinema": Topic("film", False, {
         "director": ("person", PEOPLE),
         "cast_member": ("person", PEOPLE[::-1]),
         "runtime": ("", ("84 minutes", "97 minutes", "121 minutes")),

@@ -30,12 +30,12 @@ def write_control(folder: Path) -> None:
     right = [int(i) for i in draws.integers(N_CHOICES, size=n_questions)]
     others = [name for name in OCCUPATIONS if name != OCCUPATION]
     rows, triples = [], []
-    for number, place in enumerate(right):
+    for number, position in enumerate(right):
         people = names[number * N_CHOICES : (number + 1) * N_CHOICES]
-        rows.append(_row(towns[number], people, place))
+        rows.append(_row(towns[number], people, position))
         for i, name in enumerate(people):
             other = others[int(draws.integers(len(others)))]
-            triples.append(Triple(name, "works as", OCCUPATION if i == place else other))
+            triples.append(Triple(name, "works as", OCCUPATION if i == position else other))
             country = COUNTRIES[int(draws.integers(len(COUNTRIES)))]
             triples.append(Triple(name, "lives in", country))
     graph_from_records(triples).save(folder / "graph")

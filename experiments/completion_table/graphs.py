@@ -55,20 +55,20 @@ def prepare(root: Path, name: str, folder: Path) -> TableGraph:
         return TableGraph(name, source, (Evaluated("seen entities", source),))
     if name not in NAMES:
         raise SourceError(f"graph {name!r} is none of {', '.join(NAMES)}")
-    own, other = folder / name, folder / f"{name}_ind"
-    if not (own.is_dir() and other.is_dir()):
+    seen, other = folder / name, folder / f"{name}_ind"
+    if not (seen.is_dir() and other.is_dir()):
         folder.mkdir(parents=True, exist_ok=True)
         make = _grail if name in VERSIONS else _codex_unseen
-        make(root, name, own, other)
+        make(root, name, seen, other)
     unseen = Evaluated("unseen entities", other)
-    parts = (unseen,) if name in VERSIONS else (Evaluated("seen entities", own), unseen)
-    return TableGraph(name, own, parts)
+    parts = (unseen,) if name in VERSIONS else (Evaluated("seen entities", seen), unseen)
+    return TableGraph(name, seen, parts)
 
 
-def _grail(root: Path, name: str, own: Path, other: Path) -> None:
+def _grail(root: Path, name: str, seen: Path, other: Path) -> None:
     texts = root / "kgc" / ("wn18rr" if name.startswith("WN") else "fb15k237")
     with tarfile.open(root / GRAIL) as archive:
-        for target in (own, other):
+        for target in (seen, other):
             with _new(target) as part:
                 for split in SPLITS:
                     member = archive.extractfile(f"{target.name}/{split}.txt")
@@ -79,7 +79,7 @@ def _grail(root: Path, name: str, own: Path, other: Path) -> None:
                     shutil.copyfile(path, part / path.name)
 
 
-def _codex_unseen(root: Path, name: str, own: Path, other: Path) -> None:
+def _codex_unseen(root: Path, name: str, seen: Path, other: Path) -> None:
     """Validation of the training folder is of seen entities; the other's valid is filtered alone.
 
     It holds the valid and test triples of seen entities, which no question may count as wrong.
@@ -87,7 +87,7 @@ def _codex_unseen(root: Path, name: str, own: Path, other: Path) -> None:
     del name
     split = read_codex_unseen(root, **SHARES, seed=0)
     graph, parts = split.graph, split.parts
-    with _new(own) as part:
+    with _new(seen) as part:
         rows = {
             "train": _named(graph, split.train, split.train.context),
             "valid": _named(graph, parts["transductive valid"]),

@@ -56,8 +56,8 @@ def judge(cells: Cells, pairs: Sequence[Sequence[str]], run: Path, earlier: Reco
     One of `earlier` stays where its cells have the results they had then, and it is over more
     seeds, or earlier ones.
     """
-    parts = {(graph, part): None for (graph, _), own in cells.items()
-             for cell in own for part in cell["parts"]}  # fmt: skip
+    parts = {(graph, part): None for (graph, _), of_row in cells.items()
+             for cell in of_row for part in cell["parts"]}  # fmt: skip
     rows = list(dict.fromkeys((scorer,) for _, scorer in cells)) + [(a, b) for a, b in pairs]
     intervals = []
     for graph, part in parts:
@@ -73,7 +73,7 @@ def judge(cells: Cells, pairs: Sequence[Sequence[str]], run: Path, earlier: Reco
             if all(here):
                 possible.insert(0, _over_questions(here, part, run))
             intervals += sorted(possible, key=_order)[:1]
-    return Record([dict(cell) for own in cells.values() for cell in own], intervals)
+    return Record([dict(cell) for of_row in cells.values() for cell in of_row], intervals)
 
 
 def _is_of(interval: Mapping[str, Any], graph: str, part: str, scorers: Sequence[str]) -> bool:
@@ -99,25 +99,25 @@ def _order(interval: Mapping[str, Any]) -> tuple[int, list[list[int]]]:
     return -sum(len(one) for one in seeds), seeds
 
 
-def _place(cell: Cell, run: Path) -> Path:
+def _run_folder(cell: Cell, run: Path) -> Path:
     return place_of(run, cell["graph"], cell["scorer"], cell["seed"])
 
 
 def _has_questions(cell: Cell, run: Path) -> bool:
-    place = _place(cell, run)
-    if not ((place / CELL).is_file() and (place / QUESTIONS).is_file()):
+    folder = _run_folder(cell, run)
+    if not ((folder / CELL).is_file() and (folder / QUESTIONS).is_file()):
         return False
-    there = json.loads((place / CELL).read_text(encoding="utf-8"))
+    there = json.loads((folder / CELL).read_text(encoding="utf-8"))
     return bool(there["parts"] == cell["parts"])
 
 
 def _over_questions(cells: Sequence[Sequence[Cell]], part: str, run: Path) -> dict[str, Any]:
     """Return the interval of one scorer's cells, or of two scorers', with questions in `run`."""
-    seeds = {own[0]["scorer"]: [cell["seed"] for cell in own] for own in cells}
+    seeds = {of_row[0]["scorer"]: [cell["seed"] for cell in of_row] for of_row in cells}
     about = {"graph": cells[0][0]["graph"], "part": part, "seeds": seeds}
     rows = [
-        RowQuestions(name, part, [_place(cell, run) / QUESTIONS for cell in own])
-        for name, own in zip(seeds, cells, strict=True)
+        RowQuestions(name, part, [_run_folder(cell, run) / QUESTIONS for cell in of_row])
+        for name, of_row in zip(seeds, cells, strict=True)
     ]
     if len(rows) == 1:
         return about | {"interval": asdict(rows[0].interval("rr"))}

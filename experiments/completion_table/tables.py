@@ -38,11 +38,11 @@ def _graph(
 ) -> list[str]:  # fmt: skip
     every = {name: cells.get((graph, name), ()) for name in plans}
     lines = []
-    for part in dict.fromkeys(part for own in every.values() for cell in own
+    for part in dict.fromkeys(part for of_scorer in every.values() for cell in of_scorer
                               for part in cell["parts"]):  # fmt: skip
-        rows = {name: [cell for cell in own if part in cell["parts"]]
-                for name, own in every.items()}  # fmt: skip
-        rows = {name: own for name, own in rows.items() if own}
+        rows = {name: [cell for cell in of_scorer if part in cell["parts"]]
+                for name, of_scorer in every.items()}  # fmt: skip
+        rows = {name: of_scorer for name, of_scorer in rows.items() if of_scorer}
         first = next(iter(rows.values()))[0]["parts"][part]
         size = f"{first['n_triples']} triples, {first['n_entities']} entities"
         intervals = {name: record.interval(graph, part, name) for name in rows}

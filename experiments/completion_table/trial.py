@@ -82,10 +82,10 @@ class Plan:
 def read_plans(config: Mapping[str, Any]) -> dict[str, Plan]:
     """Return the scorers of a configuration by name, a mix behind those that it mixes."""
     plans: dict[str, Plan] = {}
-    for name, own in config["scorers"].items():
+    for name, fields in config["scorers"].items():
         plans[name] = Plan(
-            name, dict(own.get("train", {})), tuple(plans[one] for one in own.get("of", ())),
-            tuple(own.get("graphs", ())), own.get("by_graph", {}),
+            name, dict(fields.get("train", {})), tuple(plans[one] for one in fields.get("of", ())),
+            tuple(fields.get("graphs", ())), fields.get("by_graph", {}),
         )  # fmt: skip
     return plans
 
@@ -152,9 +152,9 @@ class TableTrial(CellTrial):
         for one in plan.of:
             if not self._is_trained(one, seed):
                 self.make(one.name, seed)
-        place = self.path(row, seed).parent
-        place.mkdir(parents=True, exist_ok=True)
-        cpu, model = time.process_time(), place / MODEL
+        folder = self.path(row, seed).parent
+        folder.mkdir(parents=True, exist_ok=True)
+        cpu, model = time.process_time(), folder / MODEL
         if plan.train and not self._is_trained(plan, seed):
             options = self._options(plan, seed)
             train_scorer(graph.source, model, options, force=True, every_seconds=60.0)
@@ -165,7 +165,7 @@ class TableTrial(CellTrial):
             if not plan.is_table or part.folder == graph.source:
                 parts[part.of], arrays = _evaluated(plan, part, model)
                 questions |= {f"{part.of}/{name}": values for name, values in arrays.items()}
-        with whole_file(place / QUESTIONS, force=True) as path, path.open("wb") as sink:
+        with whole_file(folder / QUESTIONS, force=True) as path, path.open("wb") as sink:
             np.savez_compressed(sink, **questions)
         cell = {"settings": self.settings(row, seed), "graph": graph.name, "scorer": row,
                 "seed": seed, "parts": parts, "training_cpu_seconds": round(trained, 1),
@@ -271,12 +271,12 @@ def main(arguments: list[str] | None = None) -> None:
     for trial in (trials[graph] for graph in graphs):
         for row in (row for row in trial.rows if row in names):
             # a baseline costs seconds, and the others are compared over its questions
-            own = trial if plans[row].train else replace(trial, earlier=Record())
+            this_trial = trial if plans[row].train else replace(trial, earlier=Record())
             keys = [(row, seed) for seed in trial.seeds(row)[: options.seeds]]
-            own.run_missing(keys, should_stop=lambda: time.monotonic() >= end)
+            this_trial.run_missing(keys, should_stop=lambda: time.monotonic() >= end)
     stored = {name: trial.stored() for name, trial in trials.items()}
-    cells = {(graph, row): [*own.get(row, {}).values()]
-             for graph, own in stored.items() for row in plans}  # fmt: skip
+    cells = {(graph, row): [*of_row.get(row, {}).values()]
+             for graph, of_row in stored.items() for row in plans}  # fmt: skip
     record = judge(cells, config["pairs"], options.out, earlier)
     write_results(options.out, to_markdown(config, plans, cells, record), asdict(record))
 
@@ -285,8 +285,8 @@ def _earlier(arguments: argparse.Namespace) -> Record:
     """Return what is not run again: of the named file, or of the one beside the configuration."""
     if arguments.earlier is not None:
         return Record.read(arguments.earlier)
-    beside = arguments.config.with_name("results.json")
-    return Record.read(beside) if beside.is_file() and not arguments.anew else Record()
+    committed = arguments.config.with_name("results.json")
+    return Record.read(committed) if committed.is_file() and not arguments.anew else Record()
 
 
 if __name__ == "__main__":

@@ -22,9 +22,9 @@ from entity_linking.annotations.aida import Span
 from entity_linking.dictionary import DictionaryLinker
 from entity_linking.mentions import LinkedText
 from experiments.command import CELL_OPTIONS, Results, data_root, run_cells, run_study
-from experiments.joint_spaces.reading import shuffle_vectors
-from experiments.joint_spaces.study import trained
-from experiments.wk_completion.data import World, read_world
+from experiments.joint_spaces.reading import write_shuffled
+from experiments.joint_spaces.trial import trained
+from experiments.wk_completion.data import RelationData, read_world
 from kept.batches import N_SPECIAL_ROWS
 from kept.encoders.ebert import EBERT
 from kept.evaluation.paired import Counts, f1_value
@@ -95,21 +95,21 @@ class LinkingStudy(RunConfig):
 class Data:
     """The graph with aliases, and gold and proposed links of training and evaluation texts."""
 
-    def __init__(self, study: LinkingStudy, world: World, aliases: Sequence[Text]) -> None:
+    def __init__(self, study: LinkingStudy, world: RelationData, aliases: Sequence[Text]) -> None:
         self.graph = with_aliases(world.graph, aliases)
         gold = by_text(world)
         order = generator(0, "texts of linking").permutation(len(gold)).tolist()
         n = study.n_train
         self.train = [gold[i] for i in order[:n]]
-        self.asked = [gold[i] for i in order[n : n + study.n_asked]]
+        self.questions = [gold[i] for i in order[n : n + study.n_asked]]
         linker = DictionaryLinker(self.graph)
         self.proposed = linker.link([text.text for text in self.train])
-        self.to_link = linker.link([text.text for text in self.asked])
+        self.to_link = linker.link([text.text for text in self.questions])
 
     @property
     def fingerprint(self) -> str:
         """Of the graph and all links."""
-        parts = (self.train, self.asked, self.proposed, self.to_link)
+        parts = (self.train, self.questions, self.proposed, self.to_link)
         return fingerprint_of(self.graph.content_hash, repr(parts))
 
 
@@ -117,26 +117,26 @@ def with_aliases(graph: KnowledgeGraph, aliases: Sequence[Text]) -> KnowledgeGra
     """The graph with further names of its entities, so that a name may mean several."""
     names = graph.entities
     labels = [Text(names.name(i), TextKind.LABEL, graph.label(i), "en") for i in range(len(names))]
-    own = [alias for alias in aliases if alias.node in names and len(alias.value) > 2]
+    values = [alias for alias in aliases if alias.node in names and len(alias.value) > 2]
     relations = graph.relations
     triples = [
         Triple(names.name(h), relations.name(r), names.name(t))
         for h, r, t in graph.triples.tolist()
     ]
-    return graph_from_records([*triples, *labels, *own])
+    return graph_from_records([*triples, *labels, *values])
 
 
-def by_text(world: World) -> list[LinkedText]:
+def by_text(world: RelationData) -> list[LinkedText]:
     """T-REx's sentences, each once, with the links of all facts that it states."""
     links: dict[str, dict[Any, Any]] = {}
     for example in world.examples:
-        own = links.setdefault(example.linked.text, {})
+        of_text = links.setdefault(example.linked.text, {})
         for link in example.linked.links:
             if link.entity is not None:
-                own.setdefault(link.mention, link)
+                of_text.setdefault(link.mention, link)
     return [
-        LinkedText(text, tuple(own[mention] for mention in sorted(own)))
-        for text, own in links.items()
+        LinkedText(text, tuple(of_text[mention] for mention in sorted(of_text)))
+        for text, of_text in links.items()
     ]
 
 
@@ -151,7 +151,7 @@ def space_vectors(config: JointConfig, folder: Path, *, others: bool) -> Path:
         space, losses = trained(config, folder)
         space.write(folder, losses)
     if others and not shuffled.exists():
-        shuffle_vectors(vectors, shuffled, config.seed)
+        write_shuffled(vectors, shuffled, config.seed)
     return shuffled if others else vectors
 
 
@@ -166,10 +166,10 @@ def spans_of(text: LinkedText) -> list[Span]:
     ]  # fmt: skip
 
 
-def counts_of(gold: Sequence[LinkedText], found: Sequence[LinkedText]) -> SpanCounts:
+def counts_of(gold: Sequence[LinkedText], linked_texts: Sequence[LinkedText]) -> SpanCounts:
     """Of each text: right, predicted and gold spans."""
     counts = []
-    for right, linked in zip(gold, found, strict=True):
+    for right, linked in zip(gold, linked_texts, strict=True):
         one, other = set(spans_of(right)), set(spans_of(linked))
         counts.append([len(one & other), len(other), len(one)])
     return counts
@@ -194,14 +194,14 @@ class LinkingTrial(CellTrial):
 
     def origin(self, row: str, seed: int) -> Origin:
         """See `CellTrial.origin`."""
-        own = None if row == NAMES else self.study.rows[row].vectors
+        vectors = None if row == NAMES else self.study.rows[row].vectors
         shared = self.study.model_dump(mode="json", exclude={"rows", "seeds", "differences"})
-        return {"settings": fingerprint_of(shared, own), "data": self.data.fingerprint}
+        return {"settings": fingerprint_of(shared, vectors), "data": self.data.fingerprint}
 
     def run(self, row: str, seed: int) -> SpanCounts:
         """Return the counts of the evaluation texts as a row links them."""
         linked = self.data.to_link if row == NAMES else self._linked(row, seed)
-        return counts_of(self.data.asked, linked)
+        return counts_of(self.data.questions, linked)
 
     def summary(self, row: str, seed: int, cell: SpanCounts) -> str:
         """See `CellTrial.summary`."""
@@ -235,19 +235,19 @@ class LinkingTrial(CellTrial):
             number = data.graph.entities.find(name)
             return number is not None and bool(has_vector[number])
 
-        shown: dict[str, Any] = {
+        options: dict[str, Any] = {
             "builder": study.builder,
             "view": EBERTView.of(data.graph, tokenizer, form="replace", **source),
             "prime": True,
         }
         questions = questions_of(data.proposed, known, str(tokenizer.mask_token), gold=data.train)
         questions = [question for question in questions if question.gold is not None]
-        training = CandidateData(questions, data.graph, tokenizer, **shown)
+        training = CandidateData(questions, data.graph, tokenizer, **options)
         with tempfile.TemporaryDirectory(prefix="kept-linking-") as folder:
             train(model, training, study.training(seed), Path(folder))
         linker = EBERTLinker(
             model, tokenizer, data.graph, DictionaryLinker(data.graph), is_known=known,
-            n_rounds=study.n_rounds, **shown,
+            n_rounds=study.n_rounds, **options,
         )  # fmt: skip
         return linker.disambiguate(data.to_link)
 
@@ -262,17 +262,17 @@ def page(study: LinkingStudy, cells: Mapping[str, Mapping[int, SpanCounts]], com
         "facts alone: what else a linker finds counts as wrong."
     )
     counts: dict[str, dict[int, Counts]] = {
-        row: {seed: np.array(cell, np.float64) for seed, cell in own.items()}
-        for row, own in cells.items()
+        row: {seed: np.array(cell, np.float64) for seed, cell in of_row.items()}
+        for row, of_row in cells.items()
     }
     rows = []
-    for row, own in counts.items():
-        sums = [each.sum(0) for each in own.values()]
+    for row, of_row in counts.items():
+        sums = [each.sum(0) for each in of_row.values()]
         precision = np.mean([right / max(predicted, 1) for right, predicted, _ in sums])
         recall = np.mean([right / max(gold, 1) for right, _, gold in sums])
         of_seeds = ", ".join(f"{f1_value(each[None])[0]:.3f}" for each in sums)
         says = "the best prior of the graph's names" if row == NAMES else study.rows[row].says
-        f1 = with_interval(mean_effect(own.values()))
+        f1 = with_interval(mean_effect(of_row.values()))
         rows.append([row, f"{precision:.3f}", f"{recall:.3f}", f1, of_seeds, says])
     differences = [
         [name, with_interval(gap, "+"), f"{gap.p:.3f}"]
@@ -299,7 +299,7 @@ def run(study: LinkingStudy, arguments: argparse.Namespace) -> Results | None:
     if (cells := run_cells(LinkingTrial(study, data, arguments.out), arguments)) is None:
         return None
     return page(study, cells, arguments.command), {
-        row: [*own.values()] for row, own in cells.items()
+        row: [*of_row.values()] for row, of_row in cells.items()
     }
 
 

@@ -68,9 +68,9 @@ def to_markdown(results: Results) -> str:
     )
 
 
-def run(study: LinkingStudy, given: argparse.Namespace) -> tuple[str, Results]:
+def run(study: LinkingStudy, arguments: argparse.Namespace) -> tuple[str, Results]:
     """Return the page and its values."""
-    results = scores(LinkingStages(data_root(), study, given.out, timed))
+    results = scores(LinkingStages(data_root(), study, arguments.out, timed))
     return to_markdown(results), results
 
 

@@ -18,7 +18,7 @@ from entity_linking.parts import Candidates, CandidateSource, Scorer, Scores
 from entity_linking.scorers.candidate_rows import CandidateRows
 from entity_linking.scorers.features import PopularityScorer, TypeScorer
 from entity_linking.scorers.mix import default_scorers
-from experiments.entity_linking.inputs.texts import drawn
+from experiments.entity_linking.inputs.texts import uniform_value
 from kept.tasks.datasets.public_files import table
 from kg_loaders import KnowledgeGraph
 
@@ -85,7 +85,7 @@ def decided(
     scores = (scorer or GivenScores()).scores(texts)
     for text, of_text in zip(texts, scores, strict=True):
         pairs = zip(text.links, of_text, strict=True)
-        links = (decision.decide(link.mention, link.candidates, own) for link, own in pairs)
+        links = (decision.decide(link.mention, link.candidates, score) for link, score in pairs)
         linked.append(with_links(text, links))
     return linked
 
@@ -120,7 +120,7 @@ def hide(texts: Sequence[LinkedText], share: float, *, seed: int) -> list[Linked
 
 
 def _hidden(text: LinkedText, link: Link, share: float, seed: int) -> Link:
-    if link.entity is None or drawn(seed, f"{link.mention} {text.text}") >= share:
+    if link.entity is None or uniform_value(seed, f"{link.mention} {text.text}") >= share:
         return link
     others = tuple(c for c in link.candidates if c.entity != link.entity)
     return Link(link.mention, others, None, 1.0)

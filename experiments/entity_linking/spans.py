@@ -96,10 +96,10 @@ def compared(
 
 def gates_of(values: Mapping[str, Any], common: frozenset[str]) -> Gates:
     """Gates as the configuration names them; `common_words: true` takes `common`."""
-    own = dict(values)
-    if own.pop("common_words", False):
-        own["common_words"] = common
-    return Gates(**own)
+    options = dict(values)
+    if options.pop("common_words", False):
+        options["common_words"] = common
+    return Gates(**options)
 
 
 def gate_table(scores: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Table:

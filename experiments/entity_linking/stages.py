@@ -43,7 +43,7 @@ from experiments.entity_linking.inputs.benchmarks import (
     SuppliedCandidates,
     read_articles,
 )
-from experiments.entity_linking.inputs.world import PARTS, World, open_world
+from experiments.entity_linking.inputs.world import PARTS, LinkingData, open_world
 from experiments.entity_linking.linkers import (
     LowerCasedNames,
     Pool,
@@ -114,7 +114,7 @@ class LinkingStages:
         return list(read_jsonl(path, DamageReport()))
 
     @cached_property
-    def world(self) -> World:
+    def world(self) -> LinkingData:
         return open_world(self.root, self.study, self.world_folder, self.announce)
 
     @cached_property

@@ -134,21 +134,21 @@ def _aims(results: Results) -> str:
 
 def _published(results: Results, published: Mapping[str, Mapping[str, float]]) -> str:
     """Rows of one's own by both countings; published ones are ELEVANT's required mode."""
-    own: list[list[str]] = []
+    of_row: list[list[str]] = []
     counted = results["as ELEVANT counts"]
     for row in DETECTS:
         scores = results["end to end"][row]
         gerbil = {b: each["strong micro F1"]["value"] for b, each in scores.items()}
-        own.append([row, "as above (in-KB)", *_numbers(gerbil)])
+        of_row.append([row, "as above (in-KB)", *_numbers(gerbil)])
         for kind in COUNTS if row in counted else ():
             values = {b: each[kind]["estimate"] for b, each in counted[row].items()}
-            own.append([row, f"ELEVANT, {kind}", *_numbers(values)])
+            of_row.append([row, f"ELEVANT, {kind}", *_numbers(values)])
     rows = [[name, "ELEVANT, required", *_numbers(scores)] for name, scores in published.items()]
     missing = [row for row in DETECTS if row not in counted]
     note = f"\nNot yet counted as ELEVANT does: {', '.join(missing)}.\n" if missing else ""
     return (
         "## End-to-end F1 compared with other linkers\n\n"
-        + _table(("linker", "counted", *FILES), [*own, *rows])
+        + _table(("linker", "counted", *FILES), [*of_row, *rows])
         + note
     )
 

@@ -36,7 +36,7 @@ from experiments.entity_linking.config import LinkingStudy
 from experiments.entity_linking.inputs.benchmarks import FILES, WITH_NIL, coarse
 from experiments.entity_linking.linkers import decided, forced, with_links, without_refused
 from experiments.entity_linking.scores import Results, elevant_f1
-from experiments.entity_linking.spans import WIKIGOLD
+from experiments.entity_linking.spans import WIKIGOLD, gate_table
 from experiments.entity_linking.stages import (
     BASELINE,
     CASED,
@@ -279,12 +279,17 @@ def timed(text: str) -> None:
     announce(f"{time.process_time():7.0f} s  {text}")
 
 
-def run(study: LinkingStudy, arguments: argparse.Namespace) -> tuple[str, object]:
-    """Make what is missing; return the page and every score."""
-    results = score_all(LinkingStages(data_root(), study, arguments.out, timed), arguments.out)
+def run(study: LinkingStudy, arguments: argparse.Namespace) -> tuple[str, object] | None:
+    """Make what is missing; return the page and every score, None where only gates were wanted."""
+    stages = LinkingStages(data_root(), study, arguments.out, timed)
+    if arguments.gates:
+        print(gate_table(stages.gate_scores()).compact())
+        return None
+    results = score_all(stages, arguments.out)
     print(printed(results))
     return to_markdown(results, study), results
 
 
 if __name__ == "__main__":
-    run_study(__doc__, LinkingStudy, run)
+    gates = {"action": "store_true", "help": "print the table of gates alone"}
+    run_study(__doc__, LinkingStudy, run, {"--gates": gates})

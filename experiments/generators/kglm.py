@@ -47,15 +47,17 @@ def mentions_of(sentence: Sentence) -> list[Mention]:
     topic = next(sentence.places(sentence.name), None)
     if topic is None or not sentence.facts:
         return []
-    own: list[tuple[int, int, Statement | None]] = [(*topic, None)]
+    spans: list[tuple[int, int, Statement | None]] = [(*topic, None)]
     for fact in sentence.facts:
-        own += [(s, e, fact) for s, e in sentence.places(fact.words) if s >= topic[1]]
+        spans += [(s, e, fact) for s, e in sentence.places(fact.words) if s >= topic[1]]
     taken: list[Mention] = []
-    for start, end, said in sorted(own, key=lambda each: (each[0], -each[1])):
+    for start, end, statement in sorted(spans, key=lambda each: (each[0], -each[1])):
         if taken and start < taken[-1].end:
             continue
         entity, relation = (
-            (sentence.topic, NEW_RELATION) if said is None else (said.tail, said.relation)
+            (sentence.topic, NEW_RELATION)
+            if statement is None
+            else (statement.tail, statement.relation)
         )
         taken.append(Mention(start + 1, end + 1, entity, (sentence.topic,), (relation,)))
     return taken
@@ -74,15 +76,15 @@ def numbered(
         for fact in sentence.facts:
             names.setdefault(fact.tail, fact.words)
     entities = ["", UNKNOWN, *names]
-    place = {name: i for i, name in enumerate(entities)}
+    position = {name: i for i, name in enumerate(entities)}
     local = {
         entity: {w: i for i, w in enumerate(dict.fromkeys(name[:N_ALIAS_TOKENS]), 1)}
         for entity, name in names.items()
     }
     edges: dict[int, list[tuple[int, int]]] = {}
     for sentence in [*train, *test]:
-        edges[place[sentence.topic]] = [
-            (relations.index(f.relation) + FIRST, place[f.tail]) for f in sentence.facts
+        edges[position[sentence.topic]] = [
+            (relations.index(f.relation) + FIRST, position[f.tail]) for f in sentence.facts
         ]
     tokens = {w: i for w, i in words.items() if w}
     aliases = AliasTable(entities, tokens, {e: [" ".join(n)] for e, n in names.items()}, local)
@@ -92,7 +94,7 @@ def numbered(
 
 def chunk_of(sentences: Sequence[Sentence], ids: Ids) -> Chunk:
     """The sentences as one chunk, each a row."""
-    place = {name: i for i, name in enumerate(ids.entities)} | {PADDING: 0}
+    position = {name: i for i, name in enumerate(ids.entities)} | {PADDING: 0}
     labels = [
         label((START, *s.words), mentions_of(s), is_generative=True, local_ids=ids.local)
         for s in sentences
@@ -106,17 +108,17 @@ def chunk_of(sentences: Sequence[Sentence], ids: Ids) -> Chunk:
         return rows([[ids.words.get(w, 1) for w in row] for row in of])
 
     def entities(each: Labels) -> list[int]:
-        return [place[name] for name in each.raw_entity_ids]
+        return [position[name] for name in each.raw_entity_ids]
 
     raw = rows([entities(each) for each in labels])
     tokens, numbers = ids.aliases(raw)
-    listed = [[place[name] for name in each.shortlist] for each in labels]
+    listed = [[position[name] for name in each.shortlist] for each in labels]
     n_listed = max(len(each) for each in listed)
     return Chunk(
         source=words([each.source for each in labels]),
         mention_type=rows([e.mention_type for e in labels]),
         entity_ids=raw, raw_entity_ids=raw,
-        parent_ids=rows([[place[p[0]] for p in e.parent_ids] for e in labels])[..., None],
+        parent_ids=rows([[position[p[0]] for p in e.parent_ids] for e in labels])[..., None],
         reset=torch.ones(len(labels), dtype=torch.bool), shortlist=rows(listed, n_listed),
         shortlist_inds=rows([e.shortlist_inds for e in labels]),
         target=words([each.target for each in labels]), alias_tokens=tokens,

@@ -71,7 +71,7 @@ def articles(
         for number, fact in enumerate(sentence.facts):
             tail = objects.setdefault(fact.tail, len(objects))
             facts.append(Fact(relations.index(fact.relation), tail, (" ".join(fact.words),)))
-            spans += [Span(*place, number, 0) for place in sentence.places(fact.words)]
+            spans += [Span(*span, number, 0) for span in sentence.places(fact.words)]
         all_articles.append(Article(sentence.words, tuple(facts), tuple(spans)))
     return all_articles
 
@@ -85,10 +85,10 @@ def lrlm_perplexity(
     A word outside the vocabulary is one of all such words of both.
     """
     objects: dict[str, int] = {}
-    learnt, tested = (articles(each, relations, objects) for each in (train, test))
-    vocabulary = Vocabulary.count(learnt, plan.n_words)
+    training, tested = (articles(each, relations, objects) for each in (train, test))
+    vocabulary = Vocabulary.count(training, plan.n_words)
     known = set(vocabulary.words)
-    outside = {w for a in [*learnt, *tested] for w in a.words} - known
+    outside = {w for a in [*training, *tested] for w in a.words} - known
     unknowns = Unknowns(n_outside=len(outside))
     with torch_draws(seed, "initial weights"):
         model = _new(plan, len(vocabulary), len(relations), len(objects))
@@ -102,7 +102,7 @@ def lrlm_perplexity(
         value: Tensor = segment_loss(model(segment), segment)
         return value
 
-    train_recurrent(model, learnt, loss, plan, seed, "lrlm order")
+    train_recurrent(model, training, loss, plan, seed, "lrlm order")
     parts = [tested[i : i + 32] for i in range(0, len(tested), 32)]
     n_words = sum(len(a.words) for a in tested)
     return {

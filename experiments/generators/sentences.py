@@ -61,7 +61,7 @@ def split_words(text: str) -> Words:
 def read_sentences(folder: Path, relations: Sequence[str], per_relation: int) -> list[Sentence]:
     """The first `per_relation` short sentences of each relation, with the facts of their topics."""
     facts: dict[str, dict[tuple[str, str], Statement]] = {}
-    found: list[Sentence] = []
+    sentences: list[Sentence] = []
     for relation in relations:
         n_taken = 0
         for each in read_trex(folder / f"{relation}.jsonl.gz", DamageReport(), distinct=True):
@@ -71,13 +71,13 @@ def read_sentences(folder: Path, relations: Sequence[str], per_relation: int) ->
             names = [
                 split_words(text[m.start : m.end]) for m in (each.head_mention, each.tail_mention)
             ]
-            own = facts.setdefault(each.head, {})
-            own.setdefault((relation, each.tail), Statement(relation, each.tail, names[1]))
-            found.append(Sentence(words, each.head, names[0], ()))
+            of_head = facts.setdefault(each.head, {})
+            of_head.setdefault((relation, each.tail), Statement(relation, each.tail, names[1]))
+            sentences.append(Sentence(words, each.head, names[0], ()))
             n_taken += 1
             if n_taken == per_relation:
                 break
-    return [replace(s, facts=tuple(facts[s.topic].values())[:MAX_FACTS]) for s in found]
+    return [replace(s, facts=tuple(facts[s.topic].values())[:MAX_FACTS]) for s in sentences]
 
 
 @dataclass(frozen=True)
@@ -107,13 +107,13 @@ def under(sentences: Sequence[Sentence], condition: str, seed: int) -> list[Sent
         return list(sentences)
     if condition == NONE:
         return [replace(s, facts=()) for s in sentences]
-    own = {s.topic: s.facts for s in sentences}
-    dealt = {topic: list(facts) for topic, facts in own.items()}
-    for relation in sorted({f.relation for facts in own.values() for f in facts}):
-        places = [(t, i) for t, facts in own.items() for i, f in enumerate(facts)
+    of_topic = {s.topic: s.facts for s in sentences}
+    dealt = {topic: list(facts) for topic, facts in of_topic.items()}
+    for relation in sorted({f.relation for facts in of_topic.values() for f in facts}):
+        places = [(t, i) for t, facts in of_topic.items() for i, f in enumerate(facts)
                   if f.relation == relation]  # fmt: skip
         order = generator(seed, "generators shuffle", relation).permutation(len(places))
         for (topic, i), j in zip(places, order.tolist(), strict=True):
             other, k = places[j]
-            dealt[topic][i] = own[other][k]
+            dealt[topic][i] = of_topic[other][k]
     return [replace(s, facts=tuple(dealt[s.topic])) for s in sentences]

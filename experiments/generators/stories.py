@@ -5,7 +5,6 @@ The host is a small GPT-2 over byte pairs, made here; both are learnt from the t
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from kept.decoders.generators.stories import Story, fakes, split
 from kept.decoders.generators.story_scores import distinct, repetition, words_of
 from kept.decoders.generators.verbalising import CONCEPTNET, verbalise
 from kept.randomness import generator, torch_draws
+from kept.tasks.datasets.public_files import lines
 from kept.training.config import RunConfig
 
 END = "<|endoftext|>"
@@ -46,8 +46,7 @@ Triple = tuple[str, str, str]
 
 def read_triples(path: Path, n: int, seed: int) -> list[Triple]:
     """So many triples of ConceptNet (Li et al. 2016, `relation head tail score`), drawn."""
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        rows = [line.rstrip("\n").split("\t") for line in file]
+    rows = [line.split("\t") for line in lines(path)]
     known = [(head, relation, tail) for relation, head, tail, *_ in rows if relation in CONCEPTNET]
     order = generator(seed, "triples").permutation(len(known))[:n]
     return [known[i] for i in order.tolist()]
@@ -59,8 +58,8 @@ def shuffled_tails(triples: Sequence[Triple], seed: int) -> list[Triple]:
     for relation in sorted({r for _, r, _ in triples}):
         places = [i for i, (_, r, _) in enumerate(triples) if r == relation]
         order = generator(seed, "tails", relation).permutation(places).tolist()
-        for place, other in zip(places, order, strict=True):
-            mixed[place] = (triples[place][0], relation, triples[other][2])
+        for row, other in zip(places, order, strict=True):
+            mixed[row] = (triples[row][0], relation, triples[other][2])
     return mixed
 
 

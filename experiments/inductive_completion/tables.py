@@ -42,10 +42,10 @@ def _section(
 ) -> list[str]:
     every = {m: [r for r in runs if r.method == m and part in r.scores["parts"]]
              for m in config.methods}  # fmt: skip
-    rows = {method: own for method, own in every.items() if own}
+    rows = {method: of_method for method, of_method in every.items() if of_method}
     questions = {
-        method: RowQuestions(method, part, [folder / f"{run.run}.npz" for run in own])
-        for method, own in rows.items()
+        method: RowQuestions(method, part, [folder / f"{run.run}.npz" for run in of_method])
+        for method, of_method in rows.items()
     }
     first = next(iter(rows.values()))[0].scores["parts"][part]
     table = Table(COLUMNS, [_row(method, rows, questions) for method in rows])

@@ -110,8 +110,8 @@ class InductiveTrial(Trial):
         scored = run_method(method, self.split, text=self.text, sampled=sampled, seed=key.seed)
         np.savez_compressed(run_folder.with_suffix(".npz"), **scored.questions)  # type: ignore[arg-type]
         summary = {
-            part: f"MRR {own['filtered']['mrr']:.3f}, Hits@10 of 50 {own['sampled']['hits@10']:.3f}"
-            for part, own in scored.scores.items()
+            part: f"MRR {mrr['filtered']['mrr']:.3f}, Hits@10 of 50 {mrr['sampled']['hits@10']:.3f}"
+            for part, mrr in scored.scores.items()
         }
         announce(f"  {summary} {scored.costs.get('cpu_seconds')} s")
         counts = dict(self.split.counts)

@@ -20,8 +20,8 @@ from torch import Tensor
 
 from entity_linking.annotations import write_jsonl
 from entity_linking.dictionary import DictionaryLinker
-from experiments.joint_spaces.reading import shuffle_vectors, trained_network, write_entities
-from experiments.joint_spaces.study import trained
+from experiments.joint_spaces.reading import trained_network, write_entities, write_shuffled
+from experiments.joint_spaces.trial import trained
 from experiments.stages import StagedStudy, main
 from kept.joint.assembly import VECTORS, JointConfig
 from kept.kge.vectors import TransEVectors
@@ -37,7 +37,7 @@ DISEASES = "disease_ontology/HumanDO.tsv"
 SYMPTOMS = "disease_ontology/disease-symptom.tsv"
 INDICATIONS = "indications/indications.tsv"
 SLIMS = tuple(f"disease_ontology/DO_{n}_slim.obo" for n in ("cancer", "infectious_disease", "rare"))
-GIVEN, NOT_GIVEN = "given", "not given"
+STATED, NOT_GIVEN = "given", "not given"
 _TERM = re.compile(r'^id: (\S+)\n(?:.*\n)*?def: "((?:[^"\\]|\\.)*)"', re.MULTILINE)
 
 
@@ -123,64 +123,66 @@ def questions(root: Path, share: float) -> tuple[list[Question], list[Question]]
     draws = generator(0, "false diseases")
     names = sorted(arguments)
     order = generator(0, "drugs asked").permutation(len(names)).tolist()
-    asked = {names[i] for i in order[: round(share * len(names))]}
+    heads = {names[i] for i in order[: round(share * len(names))]}
     parts: tuple[list[Question], list[Question]] = ([], [])
     for drug in names:
         for disease in arguments[drug]:
             while (other := pool[int(draws.integers(len(pool)))]) in every[drug]:
                 pass
-            part = parts[drug in asked]
-            part += [Question(drug, disease, GIVEN), Question(drug, other, NOT_GIVEN)]
+            part = parts[drug in heads]
+            part += [Question(drug, disease, STATED), Question(drug, other, NOT_GIVEN)]
     return parts
 
 
-def prepare(study: StagedStudy, root: Path, made: Path) -> None:
+def prepare(study: StagedStudy, root: Path, folder: Path) -> None:
     """The graph, the task's files, linked texts, and every file of vectors."""
     files = study.files
     train, test = questions(root, files["share_asked"])
     for name, part in (("train", train), ("test", test)):
-        if not (made / f"{name}.jsonl").exists():
+        if not (folder / f"{name}.jsonl").exists():
             lines = (json.dumps(question.row()).encode() + b"\n" for question in part)
-            write_lines(made / f"{name}.jsonl", lines)
-    if not (made / "kg").exists():
+            write_lines(folder / f"{name}.jsonl", lines)
+    if not (folder / "kg").exists():
         ends = {end[0] for q in [*train, *test] for end in (q.drug, q.disease)}
         drugs = {row["drugbank_id"] for row in table(root, DRUGS)}
         chosen = around(records(root), ends | drugs, files["n_steps"])
         graph_from_records(chosen, sources=("DrugBank's open part", "Disease Ontology")).save(
-            made / "kg"
+            folder / "kg"
         )
-    graph = KnowledgeGraph.open(made / "kg")
-    if not (made / "texts.jsonl").exists():
+    graph = KnowledgeGraph.open(folder / "kg")
+    if not (folder / "texts.jsonl").exists():
         texts = [
             text
             for entity in range(graph.n_entities)
             for text, _ in graph.entity_texts.of(entity, TextKind.DESCRIPTION)
         ]
-        write_jsonl(DictionaryLinker(graph).link(texts), made / "texts.jsonl")
+        write_jsonl(DictionaryLinker(graph).link(texts), folder / "texts.jsonl")
     for name in files["sources"]:
         for seed in study.seeds:
-            vectors_of(study, graph, name, seed, made)
+            vectors_of(study, graph, name, seed, folder)
 
 
-def vectors_of(study: StagedStudy, graph: KnowledgeGraph, name: str, seed: int, made: Path) -> None:
+def vectors_of(
+    study: StagedStudy, graph: KnowledgeGraph, name: str, seed: int, output: Path
+) -> None:
     """`NAME-SEED.txt`, and `NAME-others-SEED.txt`: each entity's given to another."""
-    path, width = made / f"{name}-{seed}.txt", study.files["width"]
+    path, width = output / f"{name}-{seed}.txt", study.files["width"]
     if not path.exists():
         print(f"vectors of {name}, seed {seed}", flush=True)
         settings = study.files["sources"][name]
         if "model" in settings:
             config = JointConfig(
-                kg=made / "kg", text=(made / "texts.jsonl",), width=width, seed=seed, **settings
+                kg=output / "kg", text=(output / "texts.jsonl",), width=width, seed=seed, **settings
             )
-            folder = made / f"{name}-{seed}"
+            folder = output / f"{name}-{seed}"
             space, losses = trained(config, folder)
             space.write(folder, losses)
             (folder / VECTORS).rename(path)
         else:
             write_entities(path, graph, _of_graph(graph, name, settings, width, seed))
-    others = made / f"{name}-others-{seed}.txt"
+    others = output / f"{name}-others-{seed}.txt"
     if not others.exists():
-        shuffle_vectors(path, others, seed)
+        write_shuffled(path, others, seed)
 
 
 def _of_graph(

@@ -19,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from experiments.command import Results, data_root, run_study
-from experiments.joint_spaces.medical import GIVEN, Question, prepare, questions
+from experiments.joint_spaces.medical import STATED, Question, prepare, questions
 from experiments.stages import StagedStudy
 from kept.evaluation.crossed import difference
 from kept.evaluation.paired import Counts, by_cluster, f1_value
@@ -34,13 +34,13 @@ PENALTY = 1.0
 
 
 def features(
-    vectors: Float[Tensor, "entity width"], graph: KnowledgeGraph, asked: Sequence[Question]
+    vectors: Float[Tensor, "entity width"], graph: KnowledgeGraph, items: Sequence[Question]
 ) -> Float[Tensor, "question features"]:
     """Both vectors of each question and their products; zeros for an entity without one."""
     table = torch.cat([(vectors - vectors.mean(0)) / vectors.std(0).clamp(min=1e-9),
                        torch.zeros(1, vectors.shape[1])])  # fmt: skip
     sides = []
-    for ends in ([q.drug for q in asked], [q.disease for q in asked]):
+    for ends in ([q.drug for q in items], [q.disease for q in items]):
         ids = [graph.entities.find(name) for name, _ in ends]
         sides.append(table[[len(vectors) if i is None else i for i in ids]])
     drugs, diseases = sides
@@ -53,7 +53,7 @@ def counts_of(
     """Right, answered and asked of each drug, as a probe fitted on `train` answers `test`."""
     vectors = Wikipedia2VecFile(file)(graph).vectors
     gold, answers = (
-        torch.tensor([question.label == GIVEN for question in part]).long()
+        torch.tensor([question.label == STATED for question in part]).long()
         for part in (train, test)
     )
     probe = fit(features(vectors, graph, train), gold, penalty=PENALTY)
@@ -63,13 +63,13 @@ def counts_of(
     return by_cluster(counts, [question.drug[0] for question in test])
 
 
-def probes(study: StagedStudy, root: Path, made: Path) -> dict[str, list[Counts]]:
+def probes(study: StagedStudy, root: Path, output: Path) -> dict[str, list[Counts]]:
     """By source, and by source of others, the counts of each seed."""
-    graph = KnowledgeGraph.open(made / "kg")
+    graph = KnowledgeGraph.open(output / "kg")
     train, test = questions(root, study.files["share_asked"])
     return {
         f"{name}{kind}": [
-            counts_of(made / f"{name}{'-others' if kind else ''}-{seed}.txt", graph, train, test)
+            counts_of(output / f"{name}{'-others' if kind else ''}-{seed}.txt", graph, train, test)
             for seed in study.seeds
         ]
         for name in study.files["sources"]
@@ -90,8 +90,10 @@ def page(counts: Mapping[str, Sequence[Counts]], command: str) -> str:
         each = ", ".join(f"{f1_value(seed.sum(0)[None])[0]:.3f}" for seed in seeds)
         rows.append([name, with_interval(mean_effect(seeds)), each])
     differences = []
-    own = [name for name in counts if not name.endswith(OTHERS)]
-    pairs = [(name, f"{name}{OTHERS}") for name in own] + [(name, own[0]) for name in own[1:]]
+    trained = [name for name in counts if not name.endswith(OTHERS)]
+    pairs = [(name, f"{name}{OTHERS}") for name in trained] + [
+        (name, trained[0]) for name in trained[1:]
+    ]
     for one, other in pairs:
         less = difference(counts[one], counts[other], f1_value)
         differences.append([f"{one} − {other}", with_interval(less, "+"), f"{less.p:.3f}"])
@@ -104,10 +106,10 @@ def page(counts: Mapping[str, Sequence[Counts]], command: str) -> str:
 
 def run(study: StagedStudy, arguments: argparse.Namespace) -> Results:
     """Make the vectors that are missing; return the page and each seed's accuracy."""
-    root, made = data_root(), arguments.out / "made"
-    made.mkdir(exist_ok=True)
-    prepare(study, root, made)
-    counts = probes(study, root, made)
+    root, folder = data_root(), arguments.out / "made"
+    folder.mkdir(exist_ok=True)
+    prepare(study, root, folder)
+    counts = probes(study, root, folder)
     shares = {
         name: [float(f1_value(seed.sum(0)[None])[0]) for seed in seeds]
         for name, seeds in counts.items()

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from entity_linking.annotations import write_jsonl
 from entity_linking.mentions import LinkedText
 from experiments.command import CELL_OPTIONS, Results, announce, run_study
-from experiments.joint_spaces.study import STRANGERS, strangers, trained
+from experiments.joint_spaces.trial import SHUFFLED, shuffled, trained
 from kept.evaluation.paired import accuracy_counts
 from kept.joint.assembly import VECTORS, JointConfig
 from kept.kge.gnn.bertmk import train_bertmk
@@ -87,7 +87,7 @@ class ReadingStudy(RunConfig):
             ("ernie", name) for name in (TRANSE, *self.networks, *self.spaces)
         ]
         rows += [("ernie", f"{name}{STANDARDISED}") for name in self.standardised]
-        rows += [(name, f"{source} {STRANGERS}") for name, source in self.strangers.items()]
+        rows += [(name, f"{source} {SHUFFLED}") for name, source in self.strangers.items()]
         return rows + [("ebert", name) for name in self.spaces]
 
     @property
@@ -140,9 +140,9 @@ def source(study: ReadingStudy, world: PrivateWorld, seed: int, name: str, folde
     folder.mkdir(parents=True, exist_ok=True)
     if path.exists():
         return path
-    if name.endswith(STRANGERS):
-        own = source(study, world, seed, name.removesuffix(f" {STRANGERS}"), folder)
-        shuffle_vectors(own, path, seed)
+    if name.endswith(SHUFFLED):
+        other_vectors = source(study, world, seed, name.removesuffix(f" {SHUFFLED}"), folder)
+        write_shuffled(other_vectors, path, seed)
     elif name in study.spaces:
         kg, text = folder / "kg", folder / "texts.jsonl"
         if not text.exists():
@@ -207,13 +207,13 @@ def write_entities(path: Path, graph: KnowledgeGraph, vectors: Tensor) -> None:
     write_lines(path, lines(), force=True)
 
 
-def shuffle_vectors(source: Path, target: Path, seed: int) -> None:
+def write_shuffled(source: Path, target: Path, seed: int) -> None:
     """The file again, each entity's vector given to another; words keep theirs."""
     first, *lines = source.read_text(encoding="utf-8").splitlines()
     keys, rows = zip(*(line.split(" ", 1) for line in lines), strict=True)
     n_words = sum(not key.startswith(ENTITY_PREFIX) for key in keys)
-    order = strangers(torch.arange(len(keys))[:, None], n_words, seed)[:, 0].tolist()
-    moved = [f"{key} {rows[place]}" for key, place in zip(keys, order, strict=True)]
+    order = shuffled(torch.arange(len(keys))[:, None], n_words, seed)[:, 0].tolist()
+    moved = [f"{key} {rows[position]}" for key, position in zip(keys, order, strict=True)]
     write_lines(target, (f"{line}\n".encode() for line in [first, *moved]), force=True)
 
 
@@ -246,20 +246,20 @@ def read(
             host, world.graph, tokenizer, seed=seed, **options
         )
     view = {} if reader == "ernie" else {"vectors_from": str(file)}
-    bench = ReadingTrial.around(encoder, cell, world, world.graph, tokenizer)
-    bench = dataclasses.replace(bench, arm=dataclasses.replace(chosen, view=view))
-    test, curve = bench.data(world.test), [0.0]
+    trial = ReadingTrial.around(encoder, cell, world, world.graph, tokenizer)
+    trial = dataclasses.replace(trial, arm=dataclasses.replace(chosen, view=view))
+    test, curve = trial.data(world.test), [0.0]
 
     def evaluate(model: nn.Module, step: int) -> dict[str, float]:
-        curve.append(accuracy(bench.model, test, N_CURVE))
+        curve.append(accuracy(trial.model, test, N_CURVE))
         return {"accuracy": curve[-1]}
 
     with tempfile.TemporaryDirectory(prefix="kept-vectors-") as folder:
         result = train(
-            bench.model, bench.data(world.train, is_training=True), training_of(cell, study.steps),
+            trial.model, trial.data(world.train, is_training=True), training_of(cell, study.steps),
             Path(folder), evaluate=evaluate, should_stop=lambda: min(curve[-2:]) >= SOLVED,
         )  # fmt: skip
-    answers = predict(bench.model, test, threshold=0.0)
+    answers = predict(trial.model, test, threshold=0.0)
     right = [a == e.labels for a, e in zip(answers, test.examples, strict=True)]
     return right, result.step
 
@@ -269,7 +269,7 @@ def page(study: ReadingStudy, seeds: Sequence[CellResult], command: str) -> str:
     """Return the page: of each source the probe of its vectors, and what each method reads."""
     names = [TRANSE, *study.networks, *study.spaces]
     names += [f"{name}{STANDARDISED}" for name in study.standardised]
-    names += dict.fromkeys(f"{source} {STRANGERS}" for source in study.strangers.values())
+    names += dict.fromkeys(f"{source} {SHUFFLED}" for source in study.strangers.values())
     about = (
         f"Accuracy on {study.n_test} people whom no training text names, 95 % intervals over "
         f"{len(seeds)} seeds and people; by chance {CHANCE:.3f}. *Probe*: a linear one of the "

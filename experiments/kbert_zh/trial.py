@@ -2,49 +2,51 @@
 
 Needs KEPT_DATA. There is one training a seed and kind of knowledge; what is stored is not done
 again, and a run that was cut goes on where it stopped.
-
-Axis legend: text, seed.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveInt
 from transformers import AutoConfig, AutoModel, PreTrainedTokenizerFast
 
 from experiments.command import CELL_OPTIONS, Results, announce, data_root, run_cells, run_study
-from experiments.kbert_zh.data import counts, link, read_examples, read_graph, subset
-from experiments.kbert_zh.tables import summary, to_markdown
 from kept.encoders.kbert import KBERT
-from kept.errors import CheckpointError
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.views import KBERTView
 from kept.heads.model import KnowledgeForTask
 from kept.inputs.controls.conditions import COMPARED, controlled_graph
-from kept.lab.study.cells import CellTrial
-from kept.lab.study.origins import Origin
-from kept.randomness import torch_draws
+from kept.lab.study.cells import (
+    CellTrial,
+    counts_of_digits,
+    digits,
+    mean_effect,
+    page_of,
+    paired_effects,
+    share,
+)
+from kept.lab.study.origins import Origin, fingerprint_of
+from kept.lab.study.tables import Table, with_interval
+from kept.randomness import generator, torch_draws
 from kept.tasks.datasets.chinese import character_tokenizer, subject_linker
-from kept.tasks.datasets.formats import TaskExample
+from kept.tasks.datasets.formats import TaskExample, read_tsv
 from kept.tasks.kinds import SINGLE
 from kept.training.config import RunConfig, TrainConfig
 from kept.training.finetuning.data import TaskData
-from kept.training.log import Reporter, StepRecord
+from kept.training.finetuning.run import predict
 from kept.training.loop import Resume, train
-from kg_loaders import KnowledgeGraph
-from kg_loaders.disk.writing import write_text
+from kg_loaders import KnowledgeGraph, Source, load
+from kg_loaders.damage import DamageReport
+from kg_loaders.errors import SourceError
 
-TEXTS_AT_ONCE = 64
+DIFFERENCES = ("true", "off"), ("true", "shuffled")
 
 
 class ChineseConfig(RunConfig):
@@ -66,6 +68,7 @@ class ChineseConfig(RunConfig):
     published: dict[str, Any] = Field(default_factory=dict)
 
 
+# ---- the data ------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class ChineseWorld:
     """The graph, the words and the texts of all runs."""
@@ -76,69 +79,67 @@ class ChineseWorld:
     test: list[TaskExample]
 
     def counts(self) -> dict[str, Any]:
-        """Sizes of graph and vocabulary, and what the linker found in the test texts."""
+        """Return sizes, the share of the largest class, and how much of the test is linked."""
+        n_links = [len(example.linked.links) for example in self.test]
+        labels = [example.labels[0] for example in self.test]
         return {
             "graph": repr(self.graph),
             "characters": len(self.tokenizer),
             "train_texts": len(self.train),
-            **counts(self.test),
+            "texts": len(self.test),
+            "majority": max(map(labels.count, set(labels))) / len(labels),
+            "linked_texts": sum(n > 0 for n in n_links),
+            "mentions_per_text": float(np.mean(n_links)),
         }
 
 
 def read_world(data: Path, config: ChineseConfig) -> ChineseWorld:
     """Texts and graph from the folder of K-BERT's data; the linker reads every subject."""
-    graph = read_graph(data / "kgs" / f"{config.graph}.spo.gz")
+    graph, _ = load([Source(data / "kgs" / f"{config.graph}.spo.gz", "spo")])
     linker = subject_linker(graph, min_length=config.min_length)
-    train, test = (
-        link(
-            subset(
-                read_examples(data / config.dataset / f"{name}.tsv.gz", config.classes),
-                n, seed=0, name=name,
-            ),
-            linker,
-        )
-        for name, n in (("train", config.n_train), ("test", config.n_test))
-    )  # fmt: skip
-    texts = [example.linked.text for example in train]
-    return ChineseWorld(graph, character_tokenizer(texts, min_count=config.min_count), train, test)
+    parts = []
+    for name, n in (("train", config.n_train), ("test", config.n_test)):
+        examples = read_examples(data / config.dataset / f"{name}.tsv.gz", config.classes)
+        if n < len(examples):
+            rows = np.sort(generator(0, name).choice(len(examples), n, replace=False))
+            examples = [examples[i] for i in rows.tolist()]
+        links = linker.link([example.linked.text for example in examples])
+        parts.append([dataclasses.replace(e, linked=linked)
+                      for e, linked in zip(examples, links, strict=True)])  # fmt: skip
+    texts = [example.linked.text for example in parts[0]]
+    return ChineseWorld(graph, character_tokenizer(texts, min_count=config.min_count), *parts)
 
 
+def read_examples(path: Path, classes: Sequence[str]) -> list[TaskExample]:
+    """A `label<TAB>text_a` file of K-BERT's; raises `SourceError` for a label outside `classes`."""
+    examples = list(read_tsv(path, DamageReport()))
+    for example in examples:
+        if example.labels[0] not in classes:
+            raise SourceError(
+                f"{path}, line {example.linked.id}: label {example.labels[0]!r} is none of "
+                f"{list(classes)}"
+            )
+    return examples
+
+
+# ---- the runs ------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class ChineseTrial(CellTrial):
-    """A row is a kind of knowledge."""
+    """A row is a kind of knowledge; its cell has the digits of right answers."""
 
     config: ChineseConfig
     world: ChineseWorld
     folder: Path
-    reporter: Reporter | None = None
     rows = COMPARED
 
     def seeds(self, row: str) -> Sequence[int]:
         """See `CellTrial.seeds`."""
         return self.config.seeds
 
-    def path(self, row: str, seed: int) -> Path:
-        """See `CellTrial.path`."""
-        return self.folder / f"{row}-{seed}.json"
-
     def origin(self, row: str, seed: int) -> Origin:
-        """Return SHA-256 of all that a result depends on: not `published` and `seeds`."""
-        written = self.config.model_dump_json(exclude={"published", "seeds"})
-        return {"fingerprint": hashlib.sha256(written.encode()).hexdigest()}
-
-    def read(self, row: str, seed: int) -> dict[str, Any] | None:
-        """Return a stored result; raises `CheckpointError` for one of another configuration."""
-        path = self.path(row, seed)
-        if not path.exists():
-            return None
-        result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        if result["fingerprint"] != self.origin(row, seed)["fingerprint"]:
-            raise CheckpointError(f"{path} is of another configuration; choose another folder")
-        return result
-
-    def write(self, row: str, seed: int, cell: Any) -> None:
-        """See `CellTrial.write`."""
-        write_text(self.path(row, seed), json.dumps(cell) + "\n")
+        """Return a fingerprint of all that a result depends on: not `published` and `seeds`."""
+        fields = self.config.model_dump(mode="json", exclude={"published", "seeds"})
+        return {"settings": fingerprint_of(fields)}
 
     def run(self, row: str, seed: int) -> dict[str, Any]:
         """Train one model and return its answers to every test text."""
@@ -155,27 +156,22 @@ class ChineseTrial(CellTrial):
         )  # fmt: skip
         model = new_model(world, graph, config, seed)
         training = config.training.model_copy(update={"seed": seed})
-        run_folder = self.path(row, seed).with_suffix("")
         outcome = train(
-            model, train_data, training, run_folder, reporter=self.reporter, resume=Resume.IF_ANY
+            model, train_data, training, self.folder / f"{row}-{seed}", resume=Resume.IF_ANY
         )
         outcome.require_end()
-        correct, n_nodes = answer(model, test_data)
+        answers = predict(model, test_data, threshold=0.0)
+        samples = test_data.samples(range(len(test_data)), epoch=0, seed=0)
         return {
-            **self.origin(row, seed),
-            "knowledge": row,
-            "seed": seed,
-            "accuracy": float(correct.mean()),
-            "correct": correct.astype(int).tolist(),
-            "nodes_per_text": n_nodes,
+            "right": digits(a == e.labels for a, e in zip(answers, world.test, strict=True)),
+            "nodes_per_text": float(np.mean([sample.node_ids.shape[1] for sample in samples])),
             "seconds": outcome.seconds,
-            "loss": None if outcome.last is None else outcome.last.losses["class"],
         }
 
     def summary(self, row: str, seed: int, cell: dict[str, Any]) -> str:
         """See `CellTrial.summary`."""
-        name = self.path(row, seed).name
-        return f"{name}: accuracy {cell['accuracy']:.4f}, {cell['seconds']:.0f} s"
+        accuracy = share(cell["right"])
+        return f"{row}, seed {seed}: accuracy {accuracy:.4f}, {cell['seconds']:.0f} s"
 
 
 def new_model(
@@ -192,43 +188,40 @@ def new_model(
         return KnowledgeForTask.of(encoder, "uer", config.classes, **config.head)
 
 
-@torch.no_grad()
-def answer(model: KnowledgeForTask, data: TaskData) -> tuple[NDArray[np.bool_], float]:
-    """Whether each text gets its class, `[text]`, and the mean number of nodes."""
-    model.eval()
-    correct, n_nodes = [], 0
-    for start in range(0, len(data), TEXTS_AT_ONCE):
-        rows = range(start, min(start + TEXTS_AT_ONCE, len(data)))
-        samples = [data.sample(i, epoch=0, seed=0) for i in rows]
-        n_nodes += sum(sample.node_ids.shape[1] for sample in samples)
-        batch = data.collate(samples, epoch=0, seed=0, step=0).to(model.device)
-        chosen = model(batch).class_logits.argmax(1)
-        correct.append((chosen == batch.labels).cpu().numpy())
-    return np.concatenate(correct), n_nodes / len(data)
-
-
-class Printer:
-    """Prints every fiftieth step."""
-
-    def step(self, record: StepRecord) -> None:
-        """Print a step with its loss."""
-        if record.step % 50 == 0 or record.step == record.n_steps:
-            announce(f"  step {record.step}/{record.n_steps}  loss {record.losses['class']:.3f}")
-
-    def notice(self, message: str) -> None:
-        """Print a message."""
-        announce(f"  {message}")
+# ---- the page ------------------------------------------------------------------------------------
+def page(
+    cells: Mapping[str, Mapping[int, Any]], sizes: Mapping[str, Any],
+    published: Mapping[str, Sequence[float]], command: str,
+) -> str:  # fmt: skip
+    """Return accuracies and differences over seeds and texts, then the published numbers."""
+    counts = {row: {seed: counts_of_digits(cell["right"], range(len(cell["right"])))
+                    for seed, cell in of_row.items()} for row, of_row in cells.items()}  # fmt: skip
+    rows = []
+    for row, of_row in cells.items():
+        means = [np.mean([cell[name] for cell in of_row.values()])
+                 for name in ("nodes_per_text", "seconds")]  # fmt: skip
+        of_seeds = ", ".join(f"{share(cell['right']):.4f}" for cell in of_row.values())
+        score = with_interval(mean_effect(counts[row].values()))
+        rows.append([row, score, of_seeds, *(f"{mean:.0f}" for mean in means)])
+    differences = [[name, with_interval(gap, "+"), f"{gap.p:.3f}"]
+                   for name, gap in paired_effects(counts, DIFFERENCES)]  # fmt: skip
+    return page_of(
+        "K-BERT on Chinese texts", command,
+        Table(("knowledge", "accuracy", "of each seed", "nodes a text", "s a run"), rows),
+        Table(("difference", "estimate", "p"), differences),
+        f"Counts: {', '.join(f'{name} {value}' for name, value in sizes.items())}.",
+        Table(("published (K-BERT's README)", "dev", "test"),
+              [[name, *scores] for name, scores in published.items()]),
+    )  # fmt: skip
 
 
 def run(config: ChineseConfig, arguments: argparse.Namespace) -> Results | None:
     """Run what is missing; return the page and what it shows."""
     world = read_world(data_root() / "kbert_zh", config)
-    announce(json.dumps(world.counts(), ensure_ascii=False))
-    cells = run_cells(ChineseTrial(config, world, arguments.out, Printer()), arguments)
-    if cells is None:
+    announce(str(world.counts()))
+    if (cells := run_cells(ChineseTrial(config, world, arguments.out), arguments)) is None:
         return None
-    values = summary(cells, world.counts())
-    return to_markdown(values, config.published), values
+    return page(cells, world.counts(), config.published, arguments.command), cells
 
 
 if __name__ == "__main__":

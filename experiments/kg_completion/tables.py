@@ -87,10 +87,10 @@ def _classification(results: dict[str, Any], published: dict[str, Any]) -> tuple
         if "classification" not in result:
             continue
         scores = result["classification"]
-        beside = theirs.get(name)
+        cited = theirs.get(name)
         rows.append([
             name, _three_numbers(*scores["accuracy"]), _three_numbers(*scores["f1"]),
-            " / ".join(f"{beside[key]:.3f}" for key in ("accuracy", "f1")) if beside else "none",
+            " / ".join(f"{cited[key]:.3f}" for key in ("accuracy", "f1")) if cited else "none",
         ])  # fmt: skip
         rule = f"{scores['n_true']} true and {scores['n_false']} false triples; {scores['rule']}."
     table = Table(("scorer", "accuracy [95 % CI]", "F1 [95 % CI]", "published"), rows)

@@ -111,10 +111,10 @@ class ScorerTrial(PlainCellTrial):
 
     def run(self, row: str, seed: int) -> dict[str, Any]:
         """Train and test a scorer; raises `TimeLimitReached`."""
-        own = self.plan["scorers"][row]
-        states = self.folder / f"{row}-{training_address(own, self.benchmark)}.pt"
+        settings = self.plan["scorers"][row]
+        states = self.folder / f"{row}-{training_address(settings, self.benchmark)}.pt"
         scorer, training = train_scorer(
-            row, own, self.benchmark, state_file=states, deadline=self.deadline
+            row, settings, self.benchmark, state_file=states, deadline=self.deadline
         )
         return {"training": training, **measure(row, scorer, self.benchmark)}
 
@@ -131,9 +131,9 @@ class ScorerTrial(PlainCellTrial):
 
 
 # ---- addresses -----------------------------------------------------------------------------------
-def training_address(own: Mapping[str, Any], benchmark: Benchmark) -> str:
+def training_address(settings: Mapping[str, Any], benchmark: Benchmark) -> str:
     """Return a hash of all that a training depends on; test triples filter the validation."""
-    depends = [own, benchmark.seed, benchmark.splits.graph.content_hash]
+    depends = [settings, benchmark.seed, benchmark.splits.graph.content_hash]
     digest = hashlib.sha256(json.dumps(depends, sort_keys=True).encode())
     digest.update(_rows_hash(benchmark.splits.as_mapping()))
     return digest.hexdigest()[:12]

@@ -53,7 +53,7 @@ from kg_loaders.damage import DamageReport
 from kg_loaders.records import Record, Text, TextKind, Triple
 
 SENTENCES = (0, 1, 2, 5, 10)
-WEIGHTS, OTHERS, ASKED = "from the weights", "other facts shown", "the asked fact shown, too"
+WEIGHTS, OTHERS, WITH_FACT = "from the weights", "other facts shown", "the asked fact shown, too"
 
 
 class DecoderStudy(RunConfig):
@@ -93,8 +93,8 @@ class Questions:
         return graph_from_records(self._records())
 
     def _records(self) -> Iterator[Record]:
-        found = read_rows(self.folder / "relations.jsonl", DamageReport(), _Label)
-        for *_, row in found:
+        labels = read_rows(self.folder / "relations.jsonl", DamageReport(), _Label)
+        for *_, row in labels:
             yield Text(row.relation, TextKind.LABEL, row.label or row.relation, "en", 0, True)
         names: dict[str, str] = {}
         for fact in self.every:
@@ -107,9 +107,9 @@ class Questions:
     @cached_property
     def items(self) -> list[ClozeItem]:
         """The drawn facts in LAMA's words; other right answers do not compete."""
-        drawn = draw_facts(self.every, self.study.facts_per_relation, seed=self.study.seed)
+        facts = draw_facts(self.every, self.study.facts_per_relation, seed=self.study.seed)
         known = answers_by_subject(self.every)
-        return questions(drawn, lama_templates(self.folder), DamageReport(), known_answers=known)
+        return questions(facts, lama_templates(self.folder), DamageReport(), known_answers=known)
 
     @cached_property
     def baseline(self) -> Majority:
@@ -121,18 +121,18 @@ class Questions:
     @cached_property
     def objects(self) -> dict[str, list[str]]:
         """Candidates: the drawn facts' objects, then the most frequent others."""
-        drawn, found = objects_of(self.items), {}
-        for relation, names in drawn.items():
+        names_of, candidates = objects_of(self.items), {}
+        for relation, names in names_of.items():
             ranked = [*names, *self.baseline.ranked.get(relation, ())]
             chosen = list(dict.fromkeys(ranked))[: max(self.study.n_objects, len(names))]
-            found[relation] = sorted(chosen)
-        return found
+            candidates[relation] = sorted(chosen)
+        return candidates
 
     @cached_property
     def n_sentences(self) -> list[int | None]:
         """How many sentences of T-REx state the fact of each item."""
-        found = read_rows(self.folder / "TREx", DamageReport(), _Stated)
-        counts = {row.uuid: len(row.evidences) for *_, row in found}
+        rows = read_rows(self.folder / "TREx", DamageReport(), _Stated)
+        counts = {row.uuid: len(row.evidences) for *_, row in rows}
         return [counts.get(item.id) for item in self.items]
 
     def tables(self, result: ProbeResult) -> list[ProbeRow]:
@@ -151,15 +151,15 @@ class Questions:
 class DecoderTrial(CellTrial):
     """The rows, each with other facts before the text; a cell is a file of answers."""
 
-    asked: Questions
+    questions: Questions
     host: Any
     tokenizer: Any
     folder: Path
-    rows = (WEIGHTS, OTHERS, ASKED)
+    rows = (WEIGHTS, OTHERS, WITH_FACT)
 
     def seeds(self, row: str) -> Sequence[int]:
         """Nothing is drawn but the questions."""
-        return (self.asked.study.seed,)
+        return (self.questions.study.seed,)
 
     def path(self, row: str, seed: int) -> Path:
         """See `CellTrial.path`."""
@@ -181,28 +181,30 @@ class DecoderTrial(CellTrial):
 
     def run(self, row: str, seed: int) -> ProbeResult:
         """Return the answers of a row."""
-        asked, study = self.asked, self.asked.study
-        graph = None if row == WEIGHTS else asked.graph
-        model = DecoderLM(self.host, self.tokenizer, study.host, graph, row == ASKED, study.n_facts)
-        return probe(model, asked.items, vocabulary=None, objects=asked.objects)
+        questions, study = self.questions, self.questions.study
+        graph = None if row == WEIGHTS else questions.graph
+        model = DecoderLM(
+            self.host, self.tokenizer, study.host, graph, row == WITH_FACT, study.n_facts
+        )
+        return probe(model, questions.items, vocabulary=None, objects=questions.objects)
 
     def results(self) -> dict[str, ProbeResult]:
         """Return the answers of every row, as they are read."""
         self.run_missing()
-        return {row: own[self.asked.study.seed] for row, own in self.stored().items()}
+        return {row: of_row[self.questions.study.seed] for row, of_row in self.stored().items()}
 
 
-def to_markdown(asked: Questions, results: dict[str, ProbeResult], command: str) -> str:
+def to_markdown(questions: Questions, results: dict[str, ProbeResult], command: str) -> str:
     """The page."""
-    n = sum(len(names) for names in asked.objects.values()) / len(asked.objects)
+    n = sum(len(names) for names in questions.objects.values()) / len(questions.objects)
     about = (
-        f"{len(asked.items)} facts of {len(asked.objects)} relations, {n:.0f} candidates a "
+        f"{len(questions.items)} facts of {len(questions.objects)} relations, {n:.0f} candidates a "
         "relation. P@1 in per cent with 95 % intervals over facts."
     )
     rows = [
         [name, *_cells(row, sum(bool(answer.asked_shown) for answer in result.answers))]
         for name, result in results.items()
-        for row in asked.tables(result)
+        for row in questions.tables(result)
     ]
     columns = (
         "answers", "questions", "asked", "scored", "fact shown", "P@1", "majority", "P@10", "MRR",
@@ -223,14 +225,14 @@ def _cells(row: ProbeRow, n_shown: int) -> list[object]:
 
 def run(study: DecoderStudy, arguments: argparse.Namespace) -> Results:
     """Run the missing rows; return the page and its numbers."""
-    asked = Questions(data_root() / "lama", study)
+    questions = Questions(data_root() / "lama", study)
     host, tokenizer = load_decoder(study.host), load_tokenizer(study.host)
-    results = DecoderTrial(asked, host, tokenizer, arguments.out).results()
+    results = DecoderTrial(questions, host, tokenizer, arguments.out).results()
     rows = {
-        name: [dataclasses.asdict(row) for row in asked.tables(result)]
+        name: [dataclasses.asdict(row) for row in questions.tables(result)]
         for name, result in results.items()
     }
-    return to_markdown(asked, results, arguments.command), rows
+    return to_markdown(questions, results, arguments.command), rows
 
 
 if __name__ == "__main__":

@@ -109,9 +109,13 @@ class MappedTrial(CellTrial):
 
     def origin(self, row: str, seed: int) -> Origin:
         """See `CellTrial.origin`."""
-        own = None if row == HOST else self.study.rows[row]
-        space = None if own is None or own.space is None else self.study.spaces[own.space]
-        fields = None if own is None else own.model_dump(exclude={"says"})
+        row_settings = None if row == HOST else self.study.rows[row]
+        space = (
+            None
+            if row_settings is None or row_settings.space is None
+            else self.study.spaces[row_settings.space]
+        )
+        fields = None if row_settings is None else row_settings.model_dump(exclude={"says"})
         return {
             "settings": fingerprint_of(self.lama.study.settings_of(Row(HOST)), space, fields),
             "data": self.lama.origin(HOST, seed)["data"],
@@ -123,8 +127,10 @@ class MappedTrial(CellTrial):
             model = self.lama.open(Row(HOST), "weights")
         else:
             model = self.model(self.study.rows[row], seed)
-        asked = self.lama.questions
-        probed = probe(model, asked.items, vocabulary=asked.vocabulary, objects=asked.objects)
+        questions = self.lama.questions
+        probed = probe(
+            model, questions.items, vocabulary=questions.vocabulary, objects=questions.objects
+        )
         return first_answers(probed)
 
     def summary(self, row: str, seed: int, cell: CellResult) -> str:
@@ -197,14 +203,14 @@ def page(
     )
     kinds = ("objects", None), ("objects", without), ("restricted", None)
     counts = [
-        {row: {seed: counts_of(cell, *kind) for seed, cell in own.items()}
-         for row, own in cells.items()} for kind in kinds
+        {row: {seed: counts_of(cell, *kind) for seed, cell in of_row.items()}
+         for row, of_row in cells.items()} for kind in kinds
     ]  # fmt: skip
     rows = []
-    for row, own in cells.items():
+    for row, of_row in cells.items():
         says = "the host alone" if row == HOST else study.rows[row].says
         scores = [with_interval(mean_effect(of[row].values()), percent=True) for of in counts]
-        rows.append([row, len(own), *scores, says])
+        rows.append([row, len(of_row), *scores, says])
     objects, uhn = (paired_effects(of, study.differences) for of in counts[:2])
     differences = []
     for both in zip(objects, uhn, strict=True):
@@ -233,8 +239,8 @@ def run(study: MappedStudy, arguments: argparse.Namespace) -> Results | None:
     if (cells := run_cells(MappedTrial(study, first), arguments)) is None:
         return None
     right = {
-        name: {seed: {kind: cell[kind]["right"] for kind in cell} for seed, cell in own.items()}
-        for name, own in cells.items()
+        name: {seed: {kind: cell[kind]["right"] for kind in cell} for seed, cell in of_row.items()}
+        for name, of_row in cells.items()
     }
     return page(study, cells, without, len(first.questions.items), arguments.command), right
 

@@ -77,8 +77,11 @@ class LamaStudy(RunConfig):
         first = self.model_dump(mode="json", include=shared)
         if row.method == HOST:
             return fingerprint_of(first)
-        own = self.training_of(row).model_dump(mode="json"), self.plan(row).model_dump(mode="json")
-        return fingerprint_of(first, row.name, *own)
+        plans = (
+            self.training_of(row).model_dump(mode="json"),
+            self.plan(row).model_dump(mode="json"),
+        )
+        return fingerprint_of(first, row.name, *plans)
 
     def probe_settings_of(self, row: Row) -> str:
         """Fingerprint of what the answers of a row depend on."""
@@ -90,8 +93,8 @@ class LamaStudy(RunConfig):
 
     def objectives(self, row: Row) -> Mapping[str, Mapping[str, Any]]:
         """Return the method's, and masked words where none of them has a head over words."""
-        own = self.plan(row).objectives or row.kind.objectives
-        return own if own.keys() & {"mlm", "masked_nodes"} else {**own, **MLM}
+        objectives = self.plan(row).objectives or row.kind.objectives
+        return objectives if objectives.keys() & {"mlm", "masked_nodes"} else {**objectives, **MLM}
 
 
 @dataclass(frozen=True, slots=True)

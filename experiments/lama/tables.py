@@ -173,8 +173,8 @@ def _pivot(results: Sequence[CellResult], part: str, heading: str) -> str:
     first = results[0]["objects"][part]
     columns = (heading.split(": ", 1)[1], "majority", *(f"{o['row']} {o['mode']}" for o in results))
     lines = []
-    for place, row in enumerate(first):
-        values = [_percent(one["objects"][part][place]["p_at_1"]) for one in results]
+    for number, row in enumerate(first):
+        values = [_percent(one["objects"][part][number]["p_at_1"]) for one in results]
         name = f"{row['name']} ({row['n_scored']} of {row['n_asked']})"
         lines.append((name, _percent(row["majority"]), *values))
     return _table(columns, lines)

@@ -44,11 +44,11 @@ def word_states(host: Any, tokenizer: Any, places: Sequence[tuple[str, int, int]
             return_tensors="pt", return_offsets_mapping=True,
         )  # fmt: skip
         offsets = batch.pop("offset_mapping")
-        starts, ends = (torch.tensor([place[i] for place in part])[:, None] for i in (1, 2))
-        own = (offsets[..., 0] < ends) & (offsets[..., 1] > starts)
-        own &= offsets[..., 1] > offsets[..., 0]
+        starts, ends = (torch.tensor([bounds[i] for bounds in part])[:, None] for i in (1, 2))
+        is_inside = (offsets[..., 0] < ends) & (offsets[..., 1] > starts)
+        is_inside &= offsets[..., 1] > offsets[..., 0]
         states = host(**batch).last_hidden_state
-        weights = own.to(states.dtype)[..., None]
+        weights = is_inside.to(states.dtype)[..., None]
         rows.append((states * weights).sum(1) / weights.sum(1).clamp(min=1))
     return torch.cat(rows)
 
@@ -100,15 +100,15 @@ def answers_of(name: str, examples: Sequence[TaskExample]) -> CellResult:
 
 def run(study: StagedStudy, arguments: argparse.Namespace) -> None:
     """Answer with every row and seed, and write the page."""
-    root, made = data_root(), arguments.out / "made"
-    write_host(study.host, study.n_layers, made / "host")
-    senses(study, root, made)
+    root, output = data_root(), arguments.out / "made"
+    write_host(study.host, study.n_layers, output / "host")
+    senses(study, root, output)
     examples = list(read_wic(root / PAIRS, DamageReport()))
     cells: dict[str, dict[int, CellResult]] = {row: {} for row in study.rows}
     for seed in study.seeds:
         for row in study.rows:
             stage = study.stage(row, seed, root, arguments.out)
-            folder = made / "host" if stage is None else pretrained(stage, arguments.out)
+            folder = output / "host" if stage is None else pretrained(stage, arguments.out)
             cells[row][seed] = answers_of(str(folder), examples)
             announce(f"seed {seed}, {row}")
     text = page(study, cells, arguments.command)

@@ -32,16 +32,16 @@ def sample(n: int, size: int, name: str) -> list[int]:
     return sorted(generator(0, name).permutation(n)[:size].tolist())
 
 
-def write_linked(graph: KnowledgeGraph, texts: Sequence[str], made: Path) -> None:
+def write_linked(graph: KnowledgeGraph, texts: Sequence[str], folder: Path) -> None:
     """Write `linked.jsonl`."""
-    write_jsonl(DictionaryLinker(graph).link(texts), made / "linked.jsonl", force=True)
+    write_jsonl(DictionaryLinker(graph).link(texts), folder / "linked.jsonl", force=True)
 
 
-def wordnet(made: Path) -> KnowledgeGraph:
+def wordnet(folder: Path) -> KnowledgeGraph:
     """WordNet's graph in `made`/wn."""
-    if not (made / "wn").exists():
-        load([Source(find_wordnet(), "wordnet")], out=made / "wn")
-    return KnowledgeGraph.open(made / "wn")
+    if not (folder / "wn").exists():
+        load([Source(find_wordnet(), "wordnet")], out=folder / "wn")
+    return KnowledgeGraph.open(folder / "wn")
 
 
 def write_tsv(path: Path, rows: Sequence[Sequence[str]]) -> None:
@@ -49,59 +49,59 @@ def write_tsv(path: Path, rows: Sequence[Sequence[str]]) -> None:
     write_lines(path, ("\t".join(row).encode() + b"\n" for row in rows), force=True)
 
 
-def senses(study: StagedStudy, root: Path, made: Path) -> None:
+def senses(study: StagedStudy, root: Path, folder: Path) -> None:
     """`linked.jsonl`: sentences of a treebank, linked; `strangers.jsonl`: every synset another."""
-    graph = wordnet(made)
-    if (made / "strangers.jsonl").exists():
+    graph = wordnet(folder)
+    if (folder / "strangers.jsonl").exists():
         return
     sentences = [s.text for s in read_conllu(root / TREES) if len(s.words) > 5]
     chosen = sample(len(sentences), study.files["n_texts"], "sentences of senses")
     linked = DictionaryLinker(graph).link([sentences[i] for i in chosen])
-    write_jsonl(linked, made / "linked.jsonl", force=True)
+    write_jsonl(linked, folder / "linked.jsonl", force=True)
     others = random_entities(graph, 0)
     moved = [controlled_text(text, "random-entity", others) for text in linked]
-    write_jsonl(moved, made / "strangers.jsonl", force=True)
+    write_jsonl(moved, folder / "strangers.jsonl", force=True)
 
 
-def reviews(study: StagedStudy, root: Path, made: Path) -> None:
+def reviews(study: StagedStudy, root: Path, folder: Path) -> None:
     """Rated sentences, linked; SentiWordNet and one with its scores shuffled; the task's files."""
-    graph = wordnet(made)
-    if (made / "test.tsv").exists():
+    graph = wordnet(folder)
+    if (folder / "test.tsv").exists():
         return
     rated = [line.split("\t", 1) for line in lines(root / STARS)]
     numbers = sample(len(rated), study.files["n_texts"], "rated sentences")
     chosen = [rated[i] for i in numbers]
-    write_tsv(made / "ratings.tsv", [(star.removeprefix(LABEL), text) for star, text in chosen])
-    write_linked(graph, [text for _, text in chosen], made)
+    write_tsv(folder / "ratings.tsv", [(star.removeprefix(LABEL), text) for star, text in chosen])
+    write_linked(graph, [text for _, text in chosen], folder)
     _, *entries = (line.split("\t") for line in lines(root / LEXICON))
     turn = generator(0, "shuffled polarities").permutation(len(entries)).tolist()
     for name, places in (("swn.txt", range(len(entries))), ("shuffled.txt", turn)):
         rows = [
-            (part, offset, *entries[place][3:5], terms, "")
-            for (part, offset, _, _, _, terms), place in zip(entries, places, strict=True)
+            (part, offset, *entries[position][3:5], terms, "")
+            for (part, offset, _, _, _, terms), position in zip(entries, places, strict=True)
         ]
-        write_tsv(made / name, rows)
+        write_tsv(folder / name, rows)
     labelled = sorted({row for name in REVIEWS for row in _labelled(root, name)})
     order = generator(0, "reviews").permutation(len(labelled))
     n_train, n_test = study.files["n_train"], study.files["n_test"]
     for name, part in (("train", order[:n_train]), ("test", order[n_train : n_train + n_test])):
         rows = [labelled[i] for i in sorted(part.tolist())]
-        write_tsv(made / f"{name}.tsv", [("label", "text"), *rows])
+        write_tsv(folder / f"{name}.tsv", [("label", "text"), *rows])
 
 
-def similarity(study: StagedStudy, root: Path, made: Path) -> None:
+def similarity(study: StagedStudy, root: Path, folder: Path) -> None:
     """`linked.jsonl`: reviews; WordNet's pairs, and the same with their second terms shuffled."""
-    graph = wordnet(made)
-    if (made / "shuffled.txt").exists():
+    graph = wordnet(folder)
+    if (folder / "shuffled.txt").exists():
         return
     texts = [text for name in REVIEWS[:2] for _, text in _labelled(root, name)]
-    write_linked(graph, texts[: study.files["n_texts"]], made)
+    write_linked(graph, texts[: study.files["n_texts"]], folder)
     pairs = sorted({(one, other) for one, other in graph_pairs(graph)})
     order = generator(0, "shuffled pairs").permutation(len(pairs)).tolist()
     false = [(one, pairs[i][1]) for (one, _), i in zip(pairs, order, strict=True)]
     for name, rows in (("pairs.txt", pairs), ("shuffled.txt", false)):
         lines = (f"{_joined(one)} {_joined(other)}\n".encode() for one, other in rows)
-        write_lines(made / name, lines, force=True)
+        write_lines(folder / name, lines, force=True)
 
 
 def _joined(term: str) -> str:

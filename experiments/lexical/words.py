@@ -57,9 +57,9 @@ def similarities(name: str, pairs: Sequence[tuple[str, str]]) -> NDArray[np.floa
             words[start : start + AT_ONCE], padding=True, return_tensors="pt",
             return_special_tokens_mask=True,
         )  # fmt: skip
-        own = (part.pop("special_tokens_mask") == 0)[..., None]
+        is_word = (part.pop("special_tokens_mask") == 0)[..., None]
         states = host(**part).last_hidden_state
-        rows.append((states * own).sum(1) / own.sum(1))
+        rows.append((states * is_word).sum(1) / is_word.sum(1))
     unit = torch.nn.functional.normalize(torch.cat(rows), dim=1).double().numpy()
     vectors = dict(zip(words, unit, strict=True))
     return np.array([vectors[one] @ vectors[other] for one, other in pairs])

@@ -7,32 +7,34 @@ equally many.
 
 from __future__ import annotations
 
-import csv
-import gzip
 import hashlib
 import json
 import subprocess
 import sys
-import tarfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Self
 
 import numpy as np
-import yaml
 from pydantic import BaseModel, ConfigDict, PositiveInt
 
 from entity_linking.mentions import Mention
 from kept.lab.questions.items import Item, values_of
 from kept.randomness import generator
+from kept.tasks.datasets.public_files import (
+    every_fact,
+    relation_names,
+    table,
+    types_of,
+    wikidata_labels,
+)
+from kept.training.config import RunConfig
 from kg_loaders import KnowledgeGraph
 from kg_loaders.disk.writing import write_json, write_text
 
 POPULARITY = ("rarest third", "middle third", "most popular third")
-Fact = tuple[str, str, str]
 
 
 class Wordings(BaseModel):
@@ -45,10 +47,8 @@ class Wordings(BaseModel):
     test: tuple[str, ...]
 
 
-class Settings(BaseModel):
+class Settings(RunConfig):
     """The file `questions.yaml`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     decoder: str
     max_facts: PositiveInt
@@ -58,10 +58,6 @@ class Settings(BaseModel):
     dev_per_third: PositiveInt
     least_facts: PositiveInt
     relations: dict[str, Wordings]
-
-    @classmethod
-    def read(cls, path: Path) -> Self:
-        return cls.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
 
 
 @dataclass(frozen=True)
@@ -81,61 +77,23 @@ class Question:
 # ---- the graph -----------------------------------------------------------------------------------
 def write_sources(data: Path, folder: Path) -> None:
     """Write the files that `kept kg build` reads: facts whose ends have labels, and their names."""
-    labels = {
-        row[0]: row[1]
-        for row in _rows(data / "wikidata_labels/qid_labels.tsv.gz")
-        if row[2] != "fewrel-surface"  # mentions in lower case, not labels
-    }
-    facts = list(dict.fromkeys(facts_of_sources(data)))
-    named = [fact for fact in facts if fact[0] in labels and fact[2] in labels]
-    entities = dict.fromkeys(end for head, _, tail in named for end in (head, tail))
-    aliases = [r[:2] for r in _rows(data / "wikidata_labels/qid_aliases.tsv.gz")]
-    known = json.loads((data / "codex/relations_en.json").read_text(encoding="utf-8"))
-    relations = {name: row["label"] for name, row in known.items()}
-    with (data / "lama/relations.jsonl").open(encoding="utf-8") as lines:
-        for row in map(json.loads, lines):
-            relations.setdefault(row["relation"], row["label"])
-    types = json.loads(gzip.decompress((data / "codex/entity2types.json.gz").read_bytes()))
-    kinds = json.loads(gzip.decompress((data / "codex/types_en.json.gz").read_bytes()))
+    labels = wikidata_labels(data)
+    facts = list(dict.fromkeys(every_fact(data)))
+    named = [fact for fact in facts if fact.head in labels and fact.tail in labels]
+    entities = dict.fromkeys(end for fact in named for end in (fact.head, fact.tail))
+    aliases = table(data / "wikidata_labels/qid_aliases.tsv")
+    relations, used = relation_names(data), sorted({fact.relation for fact in named})
     tables: dict[str, Iterable[Iterable[str]]] = {
         "facts": named,
         "labels": ((entity, labels[entity]) for entity in entities),
-        "aliases": (row for row in aliases if row[0] in entities),
-        "types": (
-            (entity, kinds[kind]["label"])
-            for entity in entities
-            for kind in types.get(entity, ())
-            if kind in kinds
-        ),
-        "relations": ((name, relations[name]) for name in sorted({fact[1] for fact in named})),
+        "aliases": ((row["qid"], row["alias"]) for row in aliases if row["qid"] in entities),
+        "types": types_of(data, entities),
+        "relations": ((name, relations[name]) for name in used),
     }
     for name, rows in tables.items():
         write_text(folder / f"{name}.tsv", "".join("\t".join(r) + "\n" for r in rows), force=True)
-    degrees = Counter(end for head, _, tail in facts for end in (head, tail))
+    degrees = Counter(end for fact in facts for end in (fact.head, fact.tail))
     write_json(folder / "degrees.json", {e: degrees[e] for e in entities}, force=True)
-
-
-def facts_of_sources(data: Path) -> Iterator[Fact]:
-    for split in ("train", "valid", "test"):
-        for row in _rows(data / f"codex/codex-m/{split}.txt.gz", header=False):
-            yield row[0], row[1], row[2]
-    for path in sorted((data / "lama/TREx").glob("*.jsonl.gz")):
-        with gzip.open(path, "rt", encoding="utf-8") as lines:
-            for row in map(json.loads, lines):
-                yield row["sub_uri"], row["predicate_id"], row["obj_uri"]
-    with tarfile.open(data / "lama/lpaqa_TREx_train.tar.gz") as archive:
-        for member in sorted(archive, key=lambda each: each.name):
-            if (file := archive.extractfile(member)) is not None:
-                for row in map(json.loads, file.read().decode().split("\n")[:-1]):
-                    yield row["sub_uri"], Path(member.name).stem, row["obj_uri"]
-
-
-def _rows(path: Path, *, header: bool = True) -> Iterator[list[str]]:
-    with gzip.open(path, "rt", encoding="utf-8", newline="\n") as lines:
-        rows = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
-        if header:
-            next(rows)
-        yield from rows
 
 
 def graph_of(data: Path, folder: Path) -> tuple[KnowledgeGraph, Mapping[str, int]]:
@@ -182,13 +140,13 @@ class Pool:
     def relations_of(self, head: int) -> list[str]:
         """The relations that can be asked for: no value says its answer by the head's name."""
         name = self.graph.label(head).casefold()
-        found = []
+        names = []
         for relation in np.unique(self.graph.outgoing(head)[:, 1]).tolist():
             values = [v.casefold() for v in values_of(self.graph, head, relation)]
             is_open = not any(value in name or name in value for value in values)
             if is_open and self.graph.relations.name(relation) in self.settings.relations:
-                found.append(self.graph.relations.name(relation))
-        return found
+                names.append(self.graph.relations.name(relation))
+        return names
 
     def draw(self, seed: int | None) -> tuple[Question, ...]:
         """The questions of a seed, none of whose heads another seed has; None: the dev part."""

@@ -13,8 +13,8 @@ import numpy as np
 
 from experiments.command import write_results
 from experiments.popular_questions.questions import POPULARITY
-from kept.evaluation.crossed import Effect, effect
-from kept.evaluation.paired import accuracy_counts, f1_value, minus
+from kept.evaluation.crossed import Effect, difference, effect
+from kept.evaluation.paired import accuracy_counts, f1_value
 from kept.lab.questions.answering import ARTICLE, CHOSEN, EXACT, REFUSED, is_right
 from kept.lab.study.cells import page_of
 from kept.lab.study.tables import Table, with_interval
@@ -45,7 +45,7 @@ Values = np.ndarray
 Mask = np.ndarray
 KEPT, NONE = ("kept", "true"), ("none", "off")
 LINK, FACT = ("gold-link", "true"), ("gold-fact", "true")
-ARMS = [(row, condition) for row, own in CONDITIONS.items() for condition in own]
+ARMS = [(row, condition) for row, conditions in CONDITIONS.items() for condition in conditions]
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Asked:
+class SeedQuestions:
     """The questions of a seed; `edited` answers; `coincides`: shuffled values that are right."""
 
     seed: int
@@ -106,7 +106,9 @@ def set_f1(values: Iterable[str], right: Sequence[str]) -> float:
     >>> set_f1(["the Singer", "actor"], ["singer"])
     0.6666666666666666
     """
-    arguments, wanted = ({ARTICLE.sub("", v.casefold()) for v in own} for own in (values, right))
+    arguments, wanted = (
+        {ARTICLE.sub("", v.casefold()) for v in elements} for elements in (values, right)
+    )
     return 2 * len(arguments & wanted) / max(len(arguments) + len(wanted), 1)
 
 
@@ -115,35 +117,39 @@ def set_f1(values: Iterable[str], right: Sequence[str]) -> float:
 class Results:
     """Stored outcomes; the questions of all seeds in `asked` follow one another."""
 
-    asked: list[Asked]
+    of_seeds: list[SeedQuestions]
     outcomes: dict[tuple[str, str, int], Outcome]
 
     @classmethod
     def read(cls, folder: Path) -> Results:
         """Read what is stored."""
-        asked = sorted(_read(folder.glob("questions-*.json"), Asked), key=lambda each: each.seed)
+        of_seeds = sorted(
+            _read(folder.glob("questions-*.json"), SeedQuestions), key=lambda each: each.seed
+        )
         paths = (p for p in sorted(folder.glob("*.json")) if not p.name.startswith("questions-"))
-        return cls(asked, {(o.row, o.condition, o.seed): o for o in _read(paths, Outcome)})
+        return cls(of_seeds, {(o.row, o.condition, o.seed): o for o in _read(paths, Outcome)})
 
     def having(self, *arms: Arm) -> Results:
         """Return the results of the seeds that have all these rows and conditions."""
-        asked = [a for a in self.asked if all((*arm, a.seed) in self.outcomes for arm in arms)]
-        return Results(asked, self.outcomes)
+        kept_seeds = [
+            a for a in self.of_seeds if all((*arm, a.seed) in self.outcomes for arm in arms)
+        ]
+        return Results(kept_seeds, self.outcomes)
 
     def of(self, arm: Arm, measure: str) -> Values:
         """A measure of each question."""
-        own = [getattr(self.outcomes[(*arm, a.seed)], measure) for a in self.asked]
-        return np.array([value for seed in own for value in seed], np.float64)
+        of_seed = [getattr(self.outcomes[(*arm, a.seed)], measure) for a in self.of_seeds]
+        return np.array([value for seed in of_seed for value in seed], np.float64)
 
     def traits(self, name: str) -> np.ndarray:
         """A trait of each question."""
-        return np.array([value for a in self.asked for value in getattr(a, name)])
+        return np.array([value for a in self.of_seeds for value in getattr(a, name)])
 
     def score(self, arm: Arm, measure: str, mask: Mask | None = None) -> Effect:
         """The mean over questions, resampled by subject or by relation, whichever is wider."""
         return self._wider(
-            lambda groups, own: effect(
-                accuracy_counts(self.of(arm, measure)[own], groups)[None], f1_value
+            lambda groups, chosen: effect(
+                accuracy_counts(self.of(arm, measure)[chosen], groups)[None], f1_value
             ),
             mask,
         )
@@ -151,19 +157,18 @@ class Results:
     def gain(self, ours: Arm, theirs: Arm, measure: str, mask: Mask | None = None) -> Effect:
         """The difference of two means."""
 
-        def of(groups: list[str], own: Mask) -> Effect:
+        def of(groups: list[str], chosen: Mask) -> Effect:
             left, right = (
-                accuracy_counts(self.of(arm, measure)[own], groups) for arm in (ours, theirs)
+                accuracy_counts(self.of(arm, measure)[chosen], groups) for arm in (ours, theirs)
             )
-            both = np.concatenate([left, right], axis=-1)[None]
-            return effect(both, minus(f1_value, left.shape[-1]))
+            return difference([left], [right], f1_value)
 
         return self._wider(of, mask)
 
     def _wider(self, of: Callable[[list[str], Mask], Effect], mask: Mask | None) -> Effect:
-        own = np.ones(len(self.traits("thirds")), np.bool_) if mask is None else mask
-        groups = [self.traits(kind)[own].tolist() for kind in ("entities", "relations")]
-        effects = [of(keys, own) for keys in groups if len({*keys}) > 1]
+        chosen = np.ones(len(self.traits("thirds")), np.bool_) if mask is None else mask
+        groups = [self.traits(kind)[chosen].tolist() for kind in ("entities", "relations")]
+        effects = [of(keys, chosen) for keys in groups if len({*keys}) > 1]
         return max(effects, key=lambda each: each.standard_error)
 
 
@@ -175,7 +180,7 @@ def _read(paths: Iterable[Path], form: type[T]) -> list[T]:
 def write_page(folder: Path, answers: Path) -> None:
     """Write `results.md` of what is stored, once a seed has every row."""
     results = Results.read(answers)
-    if results.having(*ARMS).asked:
+    if results.having(*ARMS).of_seeds:
         write_results(folder, page(results))
 
 
@@ -197,7 +202,7 @@ def _heading(results: Results) -> str:
     n_relations = len({*results.traits("relations").tolist()})
     chance = results.traits("chance").mean()
     return (
-        f"{n_all} questions, {len(results.asked)} seeds, {n_relations} relations, each about "
+        f"{n_all} questions, {len(results.of_seeds)} seeds, {n_relations} relations, each about "
         f"another subject. Popularity is the number of triples that the subject is in, of all "
         f"sources: {ranges}. Chance of *chosen*: {chance:.3f}. Brackets: 95 % intervals, questions "
         "of one subject or of one relation together, whichever is wider.\n"
@@ -209,8 +214,8 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _score(score: Effect) -> str:
-    own = score.interval()
-    return with_interval(replace(own, low=max(own.low, 0), high=min(own.high, 1)))
+    interval = score.interval()
+    return with_interval(replace(interval, low=max(interval.low, 0), high=min(interval.high, 1)))
 
 
 def _parts(results: Results) -> list[tuple[str, Mask | None]]:
@@ -235,7 +240,7 @@ def _scores(every: Results) -> str:
 
 def _n(results: Results, mask: Mask | None = None) -> str:
     n = len(results.traits("thirds")) if mask is None else mask.sum()
-    return f"{len(results.asked)}, {n}"
+    return f"{len(results.of_seeds)}, {n}"
 
 
 def _gains(every: Results) -> str:
@@ -258,7 +263,7 @@ def _gains(every: Results) -> str:
 
 
 def _slices(every: Results) -> str:
-    results = every.having(*((row, own[0]) for row, own in CONDITIONS.items()))
+    results = every.having(*((row, conditions[0]) for row, conditions in CONDITIONS.items()))
     facts, linked = results.traits("n_facts"), results.traits("linked")
     slices = {
         **dict(_parts(results)[1:]),
@@ -270,8 +275,8 @@ def _slices(every: Results) -> str:
     for name, mask in slices.items():
         if mask is not None and mask.any():
             cells = [
-                f"{results.of((row, own[0]), 'exact')[mask].mean():.3f}"
-                for row, own in CONDITIONS.items()
+                f"{results.of((row, conditions[0]), 'exact')[mask].mean():.3f}"
+                for row, conditions in CONDITIONS.items()
             ]
             rows.append([name, str(mask.sum()), *cells])
     return "## Exact, by slice\n\n" + _table(("slice", "n", *ROWS.values()), rows)
@@ -300,7 +305,7 @@ def _edits(every: Results) -> str:
         before = results.of((row, "true"), "exact") == 1
         old = np.array([
             any(is_right(text, value) for value in values)
-            for a in results.asked
+            for a in results.of_seeds
             for text, values in zip(
                 results.outcomes[(*arm, a.seed)].written, a.answers, strict=True
             )
@@ -352,13 +357,15 @@ def _absent(every: Results) -> str:
 
 def _by_seed(every: Results) -> str:
     rows = []
-    for arm in ((row, own[0]) for row, own in CONDITIONS.items()):
+    for arm in ((row, conditions[0]) for row, conditions in CONDITIONS.items()):
         cells = []
-        for seed in every.asked:
-            own = every.outcomes.get((*arm, seed.seed))
-            cells.append("" if own is None else f"{np.mean(own.exact):.3f}")
+        for seed in every.of_seeds:
+            outcome = every.outcomes.get((*arm, seed.seed))
+            cells.append("" if outcome is None else f"{np.mean(outcome.exact):.3f}")
         rows.append([ROWS[arm[0]], *cells])
-    return "## Exact, by seed\n\n" + _table(("row", *(f"seed {a.seed}" for a in every.asked)), rows)
+    return "## Exact, by seed\n\n" + _table(
+        ("row", *(f"seed {a.seed}" for a in every.of_seeds)), rows
+    )
 
 
 def _relations(every: Results) -> str:

@@ -9,6 +9,7 @@ interrupted command continues; more `--seeds` add questions about other subjects
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from transformers import PreTrainedModel
 
 from entity_linking.mentions import LinkedText, Linker
 from entity_linking.parts import SentenceEncoder
-from experiments.command import announce, data_root, study_parser
+from experiments.command import announce, data_root, run_study
 from experiments.popular_questions.questions import (
     Pool,
     Question,
@@ -33,8 +34,8 @@ from experiments.popular_questions.questions import (
 from experiments.popular_questions.retrieval import BM25, ByVectors
 from experiments.popular_questions.tables import (
     ARMS,
-    Asked,
     Outcome,
+    SeedQuestions,
     refusal_counts,
     set_f1,
     values_in,
@@ -67,7 +68,7 @@ BATCH = 16
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
+class GraphRows:
     """Rows of `graph` shown with each question, best first; None where nothing is linked."""
 
     graph: KnowledgeGraph
@@ -102,10 +103,10 @@ class PopularQuestions(PlainCellTrial):
         if condition == "edited":
             return edited_graph(graph, generator(self.seed, "edited facts"))
         if condition == "absent":
-            asked = {self.set.fact_of(question.item) for question in self.questions}
+            facts = {self.set.fact_of(question.item) for question in self.questions}
             kept = np.array(
                 [
-                    (head, relation) not in asked and (tail, relation) not in asked
+                    (head, relation) not in facts and (tail, relation) not in facts
                     for head, relation, tail in graph.triples.tolist()
                 ],
                 np.bool_,
@@ -127,20 +128,22 @@ class PopularQuestions(PlainCellTrial):
     @cached_property
     def others(self) -> list[int]:
         """For each question an entity with the relation, and with none of the right values."""
-        draws, found = generator(self.seed, "another entity"), []
+        draws, heads_of = generator(self.seed, "another entity"), []
         for question in self.questions:
             _, relation = self.set.fact_of(question.item)
             rows = self.base.triples[self.base.triples[:, 1] == relation]
-            heads = (int(rows[place, 0]) for place in draws.permutation(len(rows)))
+            heads = (int(rows[position, 0]) for position in draws.permutation(len(rows)))
             right = {*question.item.answers}
-            found.append(next(h for h in heads if not right & {*values_of(self.base, h, relation)}))
-        return found
+            heads_of.append(
+                next(h for h in heads if not right & {*values_of(self.base, h, relation)})
+            )
+        return heads_of
 
     @cached_property
     def candidates(self) -> list[list[str]]:
         """The values that are compared for each question, those of every condition among them."""
         edited, shuffled = self.graph("edited"), self.graph("shuffled")
-        found = []
+        of_questions = []
         for i, question in enumerate(self.questions):
             head, relation = self.set.fact_of(question.item)
             also = (
@@ -149,8 +152,8 @@ class PopularQuestions(PlainCellTrial):
             )  # fmt: skip
             each = ShownItem(i, question.item, None, question.item.answers)
             n = self.settings.n_candidates
-            found.append(candidates(self.set, each, also, n, self.seed))
-        return found
+            of_questions.append(candidates(self.set, each, also, n, self.seed))
+        return of_questions
 
     # ---- what is shown ---------------------------------------------------------------------------
     @cached_property
@@ -175,7 +178,7 @@ class PopularQuestions(PlainCellTrial):
         """`kept ask` without a decoder, over the true graph."""
         return Answerer(self.base, self.linker, self.encoder)
 
-    def shown(self, row: str, condition: str, graph: KnowledgeGraph) -> Shown:
+    def retrieved(self, row: str, condition: str, graph: KnowledgeGraph) -> GraphRows:
         """Return the facts that a row shows."""
         if row in ("bm25", "minilm"):
             return self._passages(row, graph)
@@ -184,8 +187,8 @@ class PopularQuestions(PlainCellTrial):
             gold, relation = self.set.fact_of(question.item)
             _, surfaces = asker.known(linked)
             if row == "gold-fact":
-                own = range(*graph.out_offsets[gold : gold + 2])
-                facts = [each for each in own if graph.triples[each, 1] == relation]
+                of_head = range(*graph.out_offsets[gold : gold + 2])
+                facts = [each for each in of_head if graph.triples[each, 1] == relation]
                 rows.append(facts[: self.settings.max_facts])
                 continue
             if row == "gold-link":
@@ -194,9 +197,9 @@ class PopularQuestions(PlainCellTrial):
                 surfaces = {self.others[i]: question.item.name}
             facts, _ = asker.facts(question.item.question, surfaces, self.options)
             rows.append(facts or None)
-        return Shown(graph, rows)
+        return GraphRows(graph, rows)
 
-    def _passages(self, row: str, graph: KnowledgeGraph) -> Shown:
+    def _passages(self, row: str, graph: KnowledgeGraph) -> GraphRows:
         """As many facts of the whole graph as kept shows, by their words alone."""
         texts = [sentence(graph, each) for each in range(graph.n_triples)]
         index: BM25 | ByVectors
@@ -205,13 +208,16 @@ class PopularQuestions(PlainCellTrial):
         else:
             path = self.folder / f"sentences-{graph.content_hash[:12]}.npy"
             index = ByVectors(texts, self.encoder, path)
-        of_kept = self.shown("kept", "true", graph).rows
-        numbers = [self.settings.max_facts if own is None else len(own) for own in of_kept]
+        of_kept = self.retrieved("kept", "true", graph).rows
+        numbers = [
+            self.settings.max_facts if of_question is None else len(of_question)
+            for of_question in of_kept
+        ]
         rows = [
             index.best(question.item.question, n).tolist()
             for question, n in zip(self.questions, numbers, strict=True)
         ]
-        return Shown(graph, rows)
+        return GraphRows(graph, rows)
 
     # ---- answers ---------------------------------------------------------------------------------
     @cached_property
@@ -229,14 +235,14 @@ class PopularQuestions(PlainCellTrial):
         right = self.right(graph, condition)
         if row == "ask":
             return self._chosen_by_graph(graph, right)
-        shown = Shown(graph, [()] * len(self.questions))
+        context = GraphRows(graph, [()] * len(self.questions))
         if row != "none":
-            shown = self.shown(row, condition, graph)
-        contexts = [None if r is None else sentences(graph, r) for r in shown.rows]
+            context = self.retrieved(row, condition, graph)
+        contexts = [None if r is None else sentences(graph, r) for r in context.rows]
         texts = [
-            None if said is None
-            else prompt(self.tokenizer, q.item.question, (), said, q.item.begin)
-            for q, said in zip(self.questions, contexts, strict=True)
+            None if text is None
+            else prompt(self.tokenizer, q.item.question, (), text, q.item.begin)
+            for q, text in zip(self.questions, contexts, strict=True)
         ]  # fmt: skip
         written, scores = self._write(texts)
         prompting = Prompting(self.tokenizer, TOKENIZERS_MARKS, self.settings.max_facts)
@@ -246,18 +252,18 @@ class PopularQuestions(PlainCellTrial):
                 counts.append(refusal_counts())
                 continue
             each = ShownItem(i, question.item, None, right[i])
-            own = judged(prompting, each, self.candidates[i], written[i], scores[i]).counts
-            counts.append({name: own[name][0] for name in (EXACT, CHOSEN, REFUSED)})
+            judgement = judged(prompting, each, self.candidates[i], written[i], scores[i]).counts
+            counts.append({name: judgement[name][0] for name in (EXACT, CHOSEN, REFUSED)})
         pieces = [
-            len(self.tokenizer(said, add_special_tokens=False)["input_ids"]) if said else 0
-            for said in contexts
+            len(self.tokenizer(text, add_special_tokens=False)["input_ids"]) if text else 0
+            for text in contexts
         ]
         return Outcome(
             row, condition, self.seed, [w.partition("\n")[0] for w in written],
-            exact=[own[EXACT] for own in counts], chosen=[own[CHOSEN] for own in counts],
-            refused=[own[REFUSED] for own in counts],
+            exact=[n[EXACT] for n in counts], chosen=[n[CHOSEN] for n in counts],
+            refused=[n[REFUSED] for n in counts],
             f1=[set_f1(values_in(w), r) for w, r in zip(written, right, strict=True)],
-            shows_right=[self._is_shown(graph, i, rows) for i, rows in enumerate(shown.rows)],
+            shows_right=[self._is_shown(graph, i, rows) for i, rows in enumerate(context.rows)],
             pieces=pieces,
         )  # fmt: skip
 
@@ -278,8 +284,8 @@ class PopularQuestions(PlainCellTrial):
             max_words=1000, max_nodes=4096,
         )  # fmt: skip
         for start in range(0, len(known), BATCH):
-            numbers, own = zip(*known[start : start + BATCH], strict=True)
-            built = build_many(own, self.tokenizer, self.base, seed=0, config=config)
+            numbers, facts_text = zip(*known[start : start + BATCH], strict=True)
+            built = build_many(facts_text, self.tokenizer, self.base, seed=0, config=config)
             pad = self.tokenizer.pad_token_id or 0
             batch = KnowledgeBatch.stack([WordsView()(each) for each in built], word_pad_id=pad)
             end = self.tokenizer.eos_token_id
@@ -329,16 +335,16 @@ class PopularQuestions(PlainCellTrial):
         """See `CellTrial.summary`."""
         return f"seed {seed}: {row}"
 
-    def stored_questions(self) -> Asked:
+    def stored_questions(self) -> SeedQuestions:
         """Return the questions with what slices are made from, stored as the outcomes are."""
 
-        def make() -> Asked:
+        def make() -> SeedQuestions:
             asker = self.asker(self.base)
             gold = [self.set.fact_of(question.item)[0] for question in self.questions]
             links = [asker.known(linked)[1] for linked in self.linked]
             shuffled, new = self.graph("shuffled"), self.graph("edited")
             facts = [self.set.fact_of(question.item) for question in self.questions]
-            return Asked(
+            return SeedQuestions(
                 seed=self.seed,
                 questions=[q.item.question for q in self.questions],
                 entities=[q.item.entity for q in self.questions],
@@ -350,32 +356,26 @@ class PopularQuestions(PlainCellTrial):
                     for q, fact in zip(self.questions, facts, strict=True)
                 ],
                 chance=[
-                    len({*q.item.answers} & {*own}) / len(own)
-                    for q, own in zip(self.questions, self.candidates, strict=True)
+                    len({*q.item.answers} & {*names}) / len(names)
+                    for q, names in zip(self.questions, self.candidates, strict=True)
                 ],
                 thirds=[q.third for q in self.questions],
                 degrees=[q.degree for q in self.questions],
                 n_facts=[q.n_facts for q in self.questions],
                 linked=[
-                    "only" if [*own] == [g] else "among others" if g in own else "wrong"
-                    for own, g in zip(links, gold, strict=True)
+                    "only" if [*linked] == [g] else "among others" if g in linked else "wrong"
+                    for linked, g in zip(links, gold, strict=True)
                 ],
             )  # fmt: skip
 
         path = self.answers / f"questions-{self.address('', '')}.json"
-        return stored_once(path, Asked, make)
+        return stored_once(path, SeedQuestions, make)
 
 
-def main() -> None:
-    """Answer what is missing and write the page."""
-    parser = study_parser(__doc__)
-    parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--page", action="store_true", help="only write the page")
-    arguments = parser.parse_args()
-    answers = arguments.config.parent / "answers"
-    settings = Settings.read(arguments.config)
+def run(settings: Settings, arguments: argparse.Namespace) -> None:
+    """Answer what is missing and write the page beside the configuration."""
+    here = arguments.config.parent
     if not arguments.page:
-        torch.set_num_threads(1)
         built, degrees = graph_of(data_root(), arguments.out)
         linking = LinkerSettings(kg=str(arguments.out / "kg"))
         graph = open_graph(linking)
@@ -383,13 +383,18 @@ def main() -> None:
         pool = Pool(built, degrees, settings)
         for seed in range(arguments.seeds):
             study = PopularQuestions(
-                settings, graph, linker, encoder, pool.draw(seed), seed, arguments.out, answers
-            )
+                settings, graph, linker, encoder, pool.draw(seed), seed, arguments.out,
+                here / "answers",
+            )  # fmt: skip
             study.stored_questions()
             study.run_missing(announce=announce)
-            write_page(arguments.config.parent, answers)
-    write_page(arguments.config.parent, answers)
+            write_page(here, here / "answers")
+    write_page(here, here / "answers")
 
 
 if __name__ == "__main__":
-    main()
+    run_study(
+        __doc__, Settings, run,
+        {"--seeds": {"type": int, "default": 2},
+         "--page": {"action": "store_true", "help": "only write the page"}},
+    )  # fmt: skip

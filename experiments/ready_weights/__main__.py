@@ -167,8 +167,8 @@ def _evaluated(graph: Path, model: Path) -> dict[str, float]:
     """MRR of a scorer, of degree and of PageRank on the test triples."""
     values = json.loads(_kept("eval", str(graph), "-m", str(model), "--json"))
     mrr = {"scorer": values["metrics"]["mrr"]}
-    beside = {key: one for key, one in values["beside"].items() if key != "model"}
-    mrr |= {key: one["metrics"]["mrr"] for key, one in beside.items()}
+    comparisons = {key: one for key, one in values["beside"].items() if key != "model"}
+    mrr |= {key: one["metrics"]["mrr"] for key, one in comparisons.items()}
     return {key: round(value, 4) for key, value in mrr.items()}
 
 

@@ -7,8 +7,6 @@ The graph is the part of CoDEx-M whose entities have labels. Nothing is fitted.
 
 from __future__ import annotations
 
-import csv
-import gzip
 import json
 import os
 import sys
@@ -16,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kept.linking.linkers import LinkerSettings, open_linker
+from kept.tasks.datasets.public_files import codex_triples, lines, table
 from kg_loaders import KnowledgeGraph
 
 SETS = ("oke-2016-train", "kore50", "wiki-fair-v2")
@@ -24,21 +23,16 @@ Marked = tuple[str, set[tuple[int, int, str]]]
 
 def labelled_graph(data: Path) -> KnowledgeGraph:
     """The triples of CoDEx-M between two labelled entities."""
-    with gzip.open(data / "codex/codex-m/train.txt.gz", "rt", encoding="utf-8") as file:
-        rows = [(h, r, t) for h, r, t in (line.split() for line in file)]
-    path = data / "codex/codex-m/entity_labels.tsv.gz"
-    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
-        labels = {row["qid"]: row["label"] for row in csv.DictReader(file, delimiter="\t")}
-    named = [row for row in rows if row[0] in labels and row[2] in labels]
-    entities = {end for head, _, tail in named for end in (head, tail)}
+    rows = table(data / "codex/codex-m/entity_labels.tsv", is_quoted=True)
+    labels = {row["qid"]: row["label"] for row in rows}
+    named = [t for t in codex_triples(data, ("m",)) if t.head in labels and t.tail in labels]
+    entities = {end for fact in named for end in (fact.head, fact.tail)}
     return KnowledgeGraph.from_triples(named, {name: labels[name] for name in entities})
 
 
 def marked_texts(data: Path, name: str) -> Iterator[Marked]:
     """The texts of a benchmark of ELEVANT's with their marked spans and entities."""
-    (path,) = (data / "el").glob(f"{name}.benchmark.jsonl*")
-    lines = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    for line in lines.decode().splitlines():
+    for line in lines(data / f"el/{name}.benchmark.jsonl"):
         row = json.loads(line)
         yield row["text"], {(*label["span"], label["entity_id"]) for label in row["labels"]}
 

@@ -66,12 +66,12 @@ class Kind:
     training: PretrainingData
     objectives: Mapping[str, Mapping[str, Any]]
     probe: Sequence[Item]
-    asked: Sequence[Item]
+    questions: Sequence[Item]
 
     def __repr__(self) -> str:
         return (
             f"Kind({self.name}: {self.training}; {len(self.probe)} questions to fit, "
-            f"{len(self.asked)} asked, {len({i.label for i in self.probe})} labels)"
+            f"{len(self.questions)} asked, {len({i.label for i in self.probe})} labels)"
         )
 
 
@@ -86,7 +86,7 @@ def facts_of(
         raise ConfigError(f"{root / 'lama/TREx'} holds no P*.jsonl.gz; is KEPT_DATA right?")
     examples = [e for file in files for e in _of_relation(file, sizes["per_relation"])]
     parts = split_by([e.head for e in examples], sizes, generator(seed, "subjects"))
-    train, probe, asked = ([examples[i] for i in part] for part in parts)
+    train, probe, questions = ([examples[i] for i in part] for part in parts)
     graph = graph_from_records(_records(train))
     training = WordGraphData(
         [e.linked for e in train],
@@ -98,7 +98,7 @@ def facts_of(
     )
     return Kind(
         FACTS, graph, training, {"relation_pairs": {"n_relations": graph.n_relations}},
-        *(_mentions(part, tokenizer, max_words) for part in (probe, asked)),
+        *(_mentions(part, tokenizer, max_words) for part in (probe, questions)),
     )  # fmt: skip
 
 
@@ -174,7 +174,7 @@ def edge_items(
         assert edge.head is not None
         places = first[edge.word], first[edge.head]
         if min(places) >= 0:
-            spans = tuple((place, place + 1) for place in places)
+            spans = tuple((position, position + 1) for position in places)
             items.append(Item(words, spans, edge.label.split(":")[0], str(edge.sentence)))
     return items[:most]
 
@@ -226,17 +226,17 @@ def term_items(
     """Each pair, and its first term beside the second of another pair; read at the first node."""
     lexicon = Lexicon(pairs)
     others = [part[i][1] for i in draws.permutation(len(part))]
-    asked = [(one, other, "joined") for one, other in part]
-    asked += [
-        (one, stranger, "not joined")
-        for (one, _), stranger in zip(part, others, strict=True)
-        if one != stranger and not lexicon.joins(one, stranger)
+    term_pairs = [(one, other, "joined") for one, other in part]
+    term_pairs += [
+        (one, other, "not joined")
+        for (one, _), other in zip(part, others, strict=True)
+        if one != other and not lexicon.joins(one, other)
     ]
     texts = encode_words(
-        [f"{one} {other}" for one, other, _ in asked], tokenizer, max_words=32,
-        pair_starts=[len(one) + 1 for one, *_ in asked],
+        [f"{one} {other}" for one, other, _ in term_pairs], tokenizer, max_words=32,
+        pair_starts=[len(one) + 1 for one, *_ in term_pairs],
     )  # fmt: skip
-    rows = zip(asked, texts, strict=True)
+    rows = zip(term_pairs, texts, strict=True)
     return [Item(words, ((0, 1),), label, one) for (one, _, label), words in rows]
 
 
@@ -260,7 +260,7 @@ def split_by(
     """The places of `keys` in three parts of at most `train`, `probe` and `asked`; keys stay
     together."""
     names = sorted(set(keys))
-    rank = {names[i]: place for place, i in enumerate(draws.permutation(len(names)).tolist())}
+    rank = {names[i]: rank_of for rank_of, i in enumerate(draws.permutation(len(names)).tolist())}
     order = sorted(range(len(keys)), key=lambda i: (rank[keys[i]], i))
     parts: list[list[int]] = []
     start = 0

@@ -92,9 +92,9 @@ def contrasts() -> dict[str, tuple[str, str]]:
 def counts(answers: Sequence[RowAnswers], row: str, kind: str, groups: Groups) -> dict[int, Counts]:
     """Return counts of a row `[group count]` by seed, of the seeds that have it."""
     return {
-        seed: accuracy_counts(own[row][kind], groups[kind])
-        for seed, own in enumerate(answers)
-        if row in own
+        seed: accuracy_counts(of_seed[row][kind], groups[kind])
+        for seed, of_seed in enumerate(answers)
+        if row in of_seed
     }
 
 
@@ -103,7 +103,7 @@ def _difference(
 ) -> str:
     learned = [*SEQUENCE][KINDS.index(kind)]
     rows = [learned if row == "THEN" else row.replace("OWN", kind) for row in pair]
-    both = [own for own in answers if all(row in own for row in rows)]
+    both = [of_seed for of_seed in answers if all(row in of_seed for row in rows)]
     if rows[0] == rows[1] or not both:
         return NONE
     sides = (counts(both, row, kind, groups) for row in rows)

@@ -135,9 +135,10 @@ class KindsTrial(CellTrial):
     def answers(self, cells: Cells) -> list[RowAnswers]:
         """Return by seed the answers of all parts that are there."""
         parts = [
-            [own[seed] for own in cells.values() if seed in own] for seed in self.settings.seeds
+            [of_row[seed] for of_row in cells.values() if seed in of_row]
+            for seed in self.settings.seeds
         ]
-        return [{row: own for part in of for row, own in part.items()} for of in parts if of]
+        return [{row: of_row for part in of for row, of_row in part.items()} for of in parts if of]
 
     def run(self, row: str, seed: int) -> RowAnswers:
         """Return the answers of the rows of a part."""
@@ -150,10 +151,10 @@ class KindsTrial(CellTrial):
             fused.save_adapter(self.folder / "adapters" / str(seed) / name, name)
         answers: RowAnswers = {row: {} for row in ROWS}
         for kind in self.kinds.values():
-            states = [named_states(fused, part) for part in (kind.probe, kind.asked)]
+            states = [named_states(fused, part) for part in (kind.probe, kind.questions)]
             for row in ROWS:
                 features = [row_states(row, part) for part in states]
-                answers[row][kind.name] = ask(kind, features[0], features[1], seed)
+                answers[row][kind.name] = probe_answers(kind, features[0], features[1], seed)
         return answers
 
     def _sequence(self, seed: int) -> RowAnswers:
@@ -172,9 +173,11 @@ class KindsTrial(CellTrial):
             announce(f"seed {seed}, {row}: {learn(model, kind, settings, seed)}")
             encoder.eval()
             answers[row] = {}
-            for asked in self.kinds.values():
-                states = [named_states(encoder, part)[HOST] for part in (asked.probe, asked.asked)]
-                answers[row][asked.name] = ask(asked, states[0], states[1], seed)
+            for probed in self.kinds.values():
+                states = [
+                    named_states(encoder, part)[HOST] for part in (probed.probe, probed.questions)
+                ]
+                answers[row][probed.name] = probe_answers(probed, states[0], states[1], seed)
         return answers
 
 
@@ -228,7 +231,7 @@ def named_states(encoder: KnowledgeEncoder, items: Sequence[Item]) -> Named:
         key = item.words.ids.tobytes() + item.words.segment_ids.tobytes()
         texts.setdefault(key, []).append(number)
     shared = sorted(texts.values(), key=lambda numbers: len(items[numbers[0]].words.ids))
-    found: list[dict[str, Tensor]] = [{} for _ in items]
+    named: list[dict[str, Tensor]] = [{} for _ in items]
     for start in range(0, len(shared), AT_ONCE):
         part = shared[start : start + AT_ONCE]
         states = _by_name(encoder, encoder(batch_of([items[numbers[0]].words for numbers in part])))
@@ -236,8 +239,8 @@ def named_states(encoder: KnowledgeEncoder, items: Sequence[Item]) -> Named:
             for number in numbers:
                 for name, state in states.items():
                     parts = [state[i, first:stop].mean(0) for first, stop in items[number].spans]
-                    found[number][name] = torch.cat(parts)
-    return {name: torch.stack([each[name] for each in found]) for name in found[0]}
+                    named[number][name] = torch.cat(parts)
+    return {name: torch.stack([each[name] for each in named]) for name in named[0]}
 
 
 def batch_of(texts: Sequence[Words]) -> KnowledgeBatch:
@@ -265,7 +268,7 @@ def row_states(row: str, named: Named) -> Float[Tensor, "item width"]:
     return torch.cat(parts, 1) if how == "beside" else torch.stack(parts).sum(0)
 
 
-def ask(kind: Kind, fitted: Tensor, asked: Tensor, seed: int) -> list[bool]:
+def probe_answers(kind: Kind, fitted: Tensor, states: Tensor, seed: int) -> list[bool]:
     """Whether a linear probe, fitted on `kind.probe`, answers each question of `kind.asked`."""
     labels = {label: i for i, label in enumerate(sorted({item.label for item in kind.probe}))}
     classes = torch.tensor([labels[item.label] for item in kind.probe])
@@ -273,8 +276,8 @@ def ask(kind: Kind, fitted: Tensor, asked: Tensor, seed: int) -> list[bool]:
     n_held = max(1, len(order) // 5)
     held, rest = torch.from_numpy(order[:n_held]), torch.from_numpy(order[n_held:])
     probe, _ = fit_on_heldout(fitted[rest], classes[rest], (fitted[held], classes[held]))
-    gold = torch.tensor([labels.get(item.label, -1) for item in kind.asked])
-    return [bool(right) for right in (probe.classes(asked) == gold).tolist()]
+    gold = torch.tensor([labels.get(item.label, -1) for item in kind.questions])
+    return [bool(right) for right in (probe.classes(states) == gold).tolist()]
 
 
 # ---- the command ---------------------------------------------------------------------------------
@@ -289,10 +292,13 @@ def run(settings: Settings, arguments: argparse.Namespace) -> Results | None:
     if (cells := run_cells(trial, arguments)) is None:
         return None
     of_seeds = trial.answers(cells)
-    groups = {kind.name: [item.group for item in kind.asked] for kind in kinds.values()}
+    groups = {kind.name: [item.group for item in kind.questions] for kind in kinds.values()}
     data = [repr(kind) for kind in kinds.values()]
     right = [
-        {row: {kind: digits(each) for kind, each in own.items()} for row, own in answers.items()}
+        {
+            row: {kind: digits(each) for kind, each in of_row.items()}
+            for row, of_row in answers.items()
+        }
         for answers in of_seeds
     ]
     return page(settings, of_seeds, groups, data, arguments.command), {

@@ -99,7 +99,7 @@ class Questions:
         LAMA's and ParaRel's templates; a relation without any has "[X] LABEL [Y] ."
         """
         graph = self.training_graph(fold)
-        asked = graph_questions(
+        stated = graph_questions(
             graph,
             None,
             {name: texts for name, texts in self.training_templates.items()
@@ -108,7 +108,7 @@ class Questions:
             seed=self.study.seed,
         )  # fmt: skip
         texts = []
-        for item in asked.items:
+        for item in stated.items:
             assert item.fact is not None
             linked = filled(item, item.answer)
             start = item.hole.start

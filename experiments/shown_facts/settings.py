@@ -71,9 +71,11 @@ class ShownFactsStudy(RunConfig):
         first = self.model_dump(mode="json", include=shared)
         if name == HEAD:
             return fingerprint_of(first)
-        own = self.model_dump(
+        fields = self.model_dump(
             mode="json", include={"folds", "stated_per_relation", "reading", "stated"}
         )
         arm = self.arms[name]
         before = [] if arm.start is None else [self.settings_of(arm.start)]
-        return fingerprint_of(first, own, arm.model_dump(mode="json", exclude_none=True), *before)
+        return fingerprint_of(
+            first, fields, arm.model_dump(mode="json", exclude_none=True), *before
+        )

@@ -28,7 +28,9 @@ def page(study: ShownFactsStudy, cells: Mapping[str, Folds], world: str) -> str:
     ]  # fmt: skip
     shares = [
         f"{name} "
-        + ", ".join(f"{own['share of texts with a stated mention']:.2f}" for own in folds.values())
+        + ", ".join(
+            f"{of_fold['share of texts with a stated mention']:.2f}" for of_fold in folds.values()
+        )
         for name, folds in cells.items()
     ]
     missing = [f"{name} (fold {fold})" for name in study.arms for fold in range(study.folds)
@@ -44,9 +46,9 @@ def page(study: ShownFactsStudy, cells: Mapping[str, Folds], world: str) -> str:
 def _conditions(study: ShownFactsStudy, world: str) -> str:
     training = study.reading
     steps = {name: arm.steps for name, arm in study.arms.items() if arm.steps is not None}
-    own = "".join(f", {n} for {name}" for name, n in steps.items())
+    more = "".join(f", {n} for {name}" for name, n in steps.items())
     return (
-        f"{training.steps} steps of {training.batch_size} sentences{own}, seed {study.seed}. The "
+        f"{training.steps} steps of {training.batch_size} sentences{more}, seed {study.seed}. The "
         "fact in question is *alone* in the graph, or *shown* with the entity's other facts. It is "
         "there with another object of its relation, which is then the right answer (*edited*), or "
         "*hidden*. *untrained*: it is shown to the same model without the reading stage. Questions "
@@ -56,7 +58,7 @@ def _conditions(study: ShownFactsStudy, world: str) -> str:
 
 def _ranks(folds: Folds, condition: str, ranking: str) -> list[tuple[str, float]]:
     """Return the relation and the rank of each answer that is a candidate."""
-    answers: Iterable[Any] = (answer for own in folds.values() for answer in own[condition])
+    answers: Iterable[Any] = (answer for of_fold in folds.values() for answer in of_fold[condition])
     return [(a["relation"], a[ranking]) for a in answers if a[ranking] is not None]
 
 

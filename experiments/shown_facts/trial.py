@@ -75,26 +75,30 @@ class ShownFactsTrial(CellTrial):
 
     def run(self, row: str, seed: int) -> dict[str, Any]:
         """Train an arm on the other folds, and ask it about this one."""
-        asked, arm = self.questions, self.study.arms[row]
+        questions, arm = self.questions, self.study.arms[row]
         announce(f"{row}, fold {seed}:")
         model = self.new_model(row, seed, self.start(row, seed))
-        arguments, items = asked.world.graphs["given"], asked.of_fold(seed)
+        arguments, items = questions.world.graphs["given"], questions.of_fold(seed)
         untrained = self._answers(model, row, arguments, items)
         stated = {"stated_words": self.study.stated}
         data = self._data(
-            arm.line, asked.training_graph(seed), stated, asked.training_texts(seed), arm.view
+            arm.line,
+            questions.training_graph(seed),
+            stated,
+            questions.training_texts(seed),
+            arm.view,
         )
         training = self.study.reading
         if arm.steps is not None:
             training = training.model_copy(update={"steps": arm.steps})
         self._train(model, data, training, self.path(row, seed).parent, self.origin(row))
-        edited = asked.edited(seed)
+        edited = questions.edited(seed)
         return {
             "arm": row,
             "fold": seed,
-            "relations": asked.relations[seed],
+            "relations": questions.relations[seed],
             "share of texts with a stated mention": data.shares_read["stated_words"],
-            "alone": self._answers(model, row, asked.asked_alone(seed), items),
+            "alone": self._answers(model, row, questions.asked_alone(seed), items),
             "shown": self._answers(model, row, arguments, items),
             "edited": self._answers(model, row, *edited),
             "hidden": self._answers(model, row, arguments, items, show=False),
@@ -109,10 +113,10 @@ class ShownFactsTrial(CellTrial):
         self.cell(start, seed)
         return self.path(start, seed).parent
 
-    def new_model(self, row: str, seed: int, begun: Path) -> KnowledgeForPreTraining:
+    def new_model(self, row: str, seed: int, host_folder: Path) -> KnowledgeForPreTraining:
         """Return an arm before its reading stage, with host and head of the model in `begun`."""
         study, arm = self.study, self.study.arms[row]
-        host = KnowledgeForPreTraining.from_pretrained(begun).encoder.host
+        host = KnowledgeForPreTraining.from_pretrained(host_folder).encoder.host
         graph, tokenizer = self.questions.training_graph(seed), hosts.load_tokenizer(study.host)
         with torch_draws(study.seed, "initial weights"):
             encoder = arm.line.encoder.for_graph(
@@ -120,7 +124,7 @@ class ShownFactsTrial(CellTrial):
             )
             model = KnowledgeForPreTraining.of(encoder, {"stated_words": study.stated})
         encoder.freeze_parts(study.freeze)
-        copy_mlm_head(begun, model)
+        copy_mlm_head(host_folder, model)
         return model
 
     def _host_with_head(self) -> Path:
@@ -203,7 +207,7 @@ def run(study: ShownFactsStudy, arguments: argparse.Namespace) -> Results:
     trial.run_missing(trial.keys(arguments.arms))
     cells = trial.stored()
     text = page(study, cells, str(trial.questions.world))
-    return text, {"arms": {row: [*own.values()] for row, own in cells.items()}}
+    return text, {"arms": {row: [*of_row.values()] for row, of_row in cells.items()}}
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ from experiments.unseen_entities.worlds import (
     TEST,
     TEXT_KINDS,
     VALID,
-    World,
+    SplitGraph,
     with_facts,
 )
 from kept.evaluation.ranking import SLOTS, Direction
@@ -106,7 +106,7 @@ class PartQuestions:
     blocked: Tensor
 
     @classmethod
-    def of(cls, world: World, part: int, device: Any) -> PartQuestions:
+    def of(cls, world: SplitGraph, part: int, device: Any) -> PartQuestions:
         """Return those of validation or the test."""
         rows, columns = world.questions(part), world.candidates(part)
         filter = world.filter(part)
@@ -153,8 +153,8 @@ def fit_weights(parts: Sequence[Tensor], gold: Tensor, side: Tensor) -> NDArray[
     """Return the weights `[side part]` of the least cross entropy, none below zero."""
     rows = []
     for number in range(len(SIDES)):
-        own = side == number
-        rows.append(_fit([part[own] for part in parts], gold[own]))
+        is_held_out = side == number
+        rows.append(_fit([part[is_held_out] for part in parts], gold[is_held_out]))
     return np.stack(rows)
 
 
@@ -194,7 +194,7 @@ def mixed(parts: Sequence[Tensor], weights: NDArray[np.float64], side: Tensor) -
 
 
 # ---- a cell --------------------------------------------------------------------------------------
-def run_baselines(world: World) -> Outcome:
+def run_baselines(world: SplitGraph) -> Outcome:
     """Return the ranks by degree and PageRank, which read facts and learn nothing."""
     questions = PartQuestions.of(world, TEST, "cpu")
     sizes = {"n_entities": world.n_entities}
@@ -207,7 +207,9 @@ def run_baselines(world: World) -> Outcome:
     return Outcome(ranks, {})
 
 
-def run_cell(world: World, folder: Path, settings: CellSettings, seed: int, device: Any) -> Outcome:
+def run_cell(
+    world: SplitGraph, folder: Path, settings: CellSettings, seed: int, device: Any
+) -> Outcome:
     """Train the text and the path networks, and rank every row; `folder` holds the host."""
     clock = _Clock(device)
     parts = {part: PartQuestions.of(world, part, device) for part in (VALID, TEST)}
@@ -218,9 +220,9 @@ def run_cell(world: World, folder: Path, settings: CellSettings, seed: int, devi
         worlds |= {", facts withheld": with_facts(world, 0)}
         worlds |= {f", at most {n}": with_facts(world, n) for n in FEW}
     for kind, name in (("ultra", "ULTRA"), ("nbfnet", "NBFNet")):
-        own: PathSettings = getattr(settings, kind)
-        model = make_path_model(kind, world, own, seed)
-        notes[f"{name} losses"] = train_paths(model, world, own, seed, device)
+        of_kind: PathSettings = getattr(settings, kind)
+        model = make_path_model(kind, world, of_kind, seed)
+        notes[f"{name} losses"] = train_paths(model, world, of_kind, seed, device)
         clock(f"{name} training")
         for suffix, read in worlds.items():
             for part in (TEST,) if suffix.startswith(", at most") else (VALID, TEST):
@@ -254,8 +256,8 @@ def _mixes(
 ) -> tuple[dict[str, Any], dict[str, Ranks]]:
     """Return the weights of every mix, and its ranks."""
     spreads = {name: spread(value) for name, value in scores[VALID].items()}
-    for own in scores.values():
-        for name, value in own.items():
+    for of_score in scores.values():
+        for name, value in of_score.items():
             value /= spreads[name.partition(", at most")[0]]
     fitted, ranks = {}, {}
     test = parts[TEST]

@@ -20,7 +20,7 @@ from torch.nn import Linear
 from torch.nn.functional import linear
 
 from experiments.unseen_entities.steps import take_steps
-from experiments.unseen_entities.worlds import World
+from experiments.unseen_entities.worlds import SplitGraph
 from kept.evaluation.ranking import Direction
 from kept.kge.ultra.graphs import Edges, relation_graph
 from kept.kge.ultra.nbfnet import NBFNet
@@ -69,8 +69,8 @@ class Segments:
         ordered = keys[order]
         is_new = np.append(True, ordered[1:] != ordered[:-1])[:n]
         begins = np.flatnonzero(is_new)
-        place = np.arange(n) - np.repeat(begins, np.diff(np.append(begins, n)))
-        starts = np.flatnonzero(place % SEGMENT == 0)
+        offset = np.arange(n) - np.repeat(begins, np.diff(np.append(begins, n)))
+        starts = np.flatnonzero(offset % SEGMENT == 0)
         ends = np.append(starts[1:], n)[: len(starts)]
         arrays = (first[order], second[order], ordered[starts], starts, ends)
         small = (torch.from_numpy(a.astype(np.int32)).to(device) for a in arrays)
@@ -121,11 +121,11 @@ class DeviceEdges:
                 (tail * self.n_nodes + head) * self.n_types + relation + n_relations,
             ]
         )
-        place = torch.searchsorted(self.keys, keys).clamp(max=len(self.keys) - 1)
+        index = torch.searchsorted(self.keys, keys).clamp(max=len(self.keys) - 1)
         keep = torch.ones(len(self.keys), device=self.keys.device)
-        is_there = self.keys[place] == keys
+        is_there = self.keys[index] == keys
         left_out = torch.where(is_there, 0.0, 1.0)
-        return keep.scatter_reduce(0, self.of_key[place], left_out, "amin")
+        return keep.scatter_reduce(0, self.of_key[index], left_out, "amin")
 
     def sums(self, keep: Tensor | None = None) -> Any:
         """Return the function that sums messages onto a boundary, without the edges not kept."""
@@ -185,7 +185,7 @@ class ReadGraph:
     device: Any
 
     @classmethod
-    def of(cls, triples: np.ndarray, world: World, device: Any) -> ReadGraph:
+    def of(cls, triples: np.ndarray, world: SplitGraph, device: Any) -> ReadGraph:
         """Return those of triples."""
         sizes = {"n_entities": world.n_entities, "n_relations": world.n_relations}
         edges = Edges.of(triples, **sizes)
@@ -243,12 +243,14 @@ def device_scores(
     width = states.shape[-1]
     if candidates is not None:
         states = states.gather(1, candidates[..., None].expand(-1, -1, width))
-    beside = linear(query, first.weight[:, width:], first.bias)[:, None]
-    read = (linear(states, first.weight[:, :width]) + beside).relu()
+    from_query = linear(query, first.weight[:, width:], first.bias)[:, None]
+    read = (linear(states, first.weight[:, :width]) + from_query).relu()
     return linear(read, last.weight, last.bias).squeeze(-1)
 
 
-def make_path_model(kind: str, world: World, settings: PathSettings, seed: int) -> Ultra | NBFNet:
+def make_path_model(
+    kind: str, world: SplitGraph, settings: PathSettings, seed: int
+) -> Ultra | NBFNet:
     """Return a new network: "ultra" or "nbfnet"."""
     sizes = {"width": settings.width, "n_layers": settings.n_layers}
     with torch_draws(seed, "initial weights", kind):
@@ -256,7 +258,7 @@ def make_path_model(kind: str, world: World, settings: PathSettings, seed: int) 
 
 
 def train_paths(
-    model: Ultra | NBFNet, world: World, settings: PathSettings, seed: int, device: Any
+    model: Ultra | NBFNet, world: SplitGraph, settings: PathSettings, seed: int, device: Any
 ) -> list[float]:
     """Train in place on the training triples; return the losses, a tenth of the steps each.
 
@@ -307,8 +309,8 @@ def _negatives(
         sample = entities[torch.randint(len(entities), shape, generator=draws, device=device)]
         negatives = torch.where(is_open, sample, negatives)
         keys = (anchors[:, None] * edges.n_nodes + negatives) * edges.n_types + types
-        place = torch.searchsorted(edges.keys, keys).clamp(max=len(edges.keys) - 1)
-        is_open = edges.keys[place] == keys
+        index = torch.searchsorted(edges.keys, keys).clamp(max=len(edges.keys) - 1)
+        is_open = edges.keys[index] == keys
     return negatives
 
 
@@ -316,7 +318,7 @@ class PathScorer:
     """A trained network on the triples that may be read, as `kept.evaluation.ranking` asks it."""
 
     def __init__(
-        self, model: Ultra | NBFNet, triples: np.ndarray, world: World, device: Any,
+        self, model: Ultra | NBFNet, triples: np.ndarray, world: SplitGraph, device: Any,
         batch_size: int,
     ) -> None:  # fmt: skip
         self.model, self.device, self.batch_size = model, device, batch_size

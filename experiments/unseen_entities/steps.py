@@ -16,12 +16,12 @@ def take_steps(
 ) -> list[float]:  # fmt: skip
     """Train in place on batches of `rows`; return the losses, a tenth of the steps each."""
     model.train()
-    losses, order, place = [], torch.zeros(0, dtype=torch.int64, device=rows.device), 0
+    losses, order, position = [], torch.zeros(0, dtype=torch.int64, device=rows.device), 0
     for step in range(n_steps):
-        if place + batch_size > len(order):
-            order, place = torch.randperm(len(rows), generator=draws, device=rows.device), 0
-        batch = rows[order[place : place + batch_size]]
-        place += batch_size
+        if position + batch_size > len(order):
+            order, position = torch.randperm(len(rows), generator=draws, device=rows.device), 0
+        batch = rows[order[position : position + batch_size]]
+        position += batch_size
         for group in optimiser.param_groups:
             group["lr"] = rate(step)
         step_loss = loss(batch)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kept.evaluation.crossed import Effect, effect
-from kept.evaluation.paired import accuracy_counts, f1_value, minus
+from kept.evaluation.crossed import Effect, difference, effect
+from kept.evaluation.paired import accuracy_counts, f1_value
 from kept.lab.study.cells import page_of
 from kept.lab.study.tables import Table, with_interval
 
@@ -29,6 +29,8 @@ QUESTIONS = "questions-"
 CELL = re.compile(r"(?P<graph>.+)-(?P<split>\d+)-(?P<seed>\d+)")
 Values = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+MaskOf = Callable[["SplitResults"], Mask]
+"""Which questions of a split are in a slice."""
 TITLES = {"codex-s": "CoDEx-S", "fb15k-237": "FB15k-237", "wn18rr": "WN18RR"}
 TEXT, PATHS, MIX = "text", "ULTRA + NBFNet", "text + paths"
 PARTS = (TEXT, "ULTRA", "NBFNet")
@@ -80,7 +82,7 @@ class SplitResults:
     @property
     def first(self) -> SplitResults:
         """The results of the first seed alone."""
-        ranks = {row: own[:1] for row, own in self.ranks.items()}
+        ranks = {row: ranks[:1] for row, ranks in self.ranks.items()}
         return SplitResults(self.questions, ranks, self.seeds[:1])
 
     def reciprocal(self, row: str) -> Values:
@@ -90,7 +92,12 @@ class SplitResults:
     def counts(self, row: str, mask: Mask) -> Values:
         """Return the counts of a row `[seed cluster count]`."""
         clusters = self.questions["unseen"][mask].tolist()
-        return np.stack([accuracy_counts(own[mask], clusters) for own in self.reciprocal(row)])
+        return np.stack(
+            [
+                accuracy_counts(reciprocal_ranks[mask], clusters)
+                for reciprocal_ranks in self.reciprocal(row)
+            ]
+        )
 
     def hits(self, row: str, k: int) -> float:
         """Return the share of answers among the first `k`."""
@@ -102,11 +109,9 @@ class SplitResults:
 
     def gain(self, ours: str, theirs: str, mask: Mask) -> Effect:
         """Return the difference of two rows, paired by seed and question."""
-        left, right = (self.counts(row, mask) for row in (ours, theirs))
+        left, right = ([*self.counts(row, mask)] for row in (ours, theirs))
         n = min(len(left), len(right))
-        left, right = left[:n], right[:n]
-        both = np.concatenate([left, right], axis=-1)
-        return effect(both, minus(f1_value, left.shape[-1]))
+        return difference(left[:n], right[:n], f1_value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,9 +140,10 @@ class Results:
             with np.load(folder / f"{QUESTIONS}{graph}-{split}.npz") as stored:
                 questions = {name: stored[name] for name in stored.files}
             alone = {name: questions.pop(name)[None] for name in ("degree", "PageRank")}
-            own = [seeds[seed] for seed in sorted(seeds)]
+            of_seed = [seeds[seed] for seed in sorted(seeds)]
             ranks = {
-                row: np.stack([arrays[row] for arrays in own if row in arrays]) for row in own[0]
+                row: np.stack([arrays[row] for arrays in of_seed if row in arrays])
+                for row in of_seed[0]
             }
             results = SplitResults(questions, alone | ranks, tuple(sorted(seeds)))
             splits.setdefault(graph, []).append(results)
@@ -149,13 +155,11 @@ class Results:
         """The graphs in the order of the page."""
         return tuple(graph for graph in TITLES if graph in self.splits)
 
-    def score(self, graph: str, row: str, mask: Callable[[SplitResults], Mask]) -> Effect:
+    def score(self, graph: str, row: str, mask: MaskOf) -> Effect:
         """Return the MRR of a row over splits and seeds."""
         return over_splits([s.score(row, mask(s)) for s in self.splits[graph]])
 
-    def gain(
-        self, graph: str, ours: str, theirs: str, mask: Callable[[SplitResults], Mask]
-    ) -> Effect:
+    def gain(self, graph: str, ours: str, theirs: str, mask: MaskOf) -> Effect:
         """Return the difference of two rows over splits and seeds."""
         return over_splits([s.gain(ours, theirs, mask(s)) for s in self.splits[graph]])
 
@@ -202,8 +206,9 @@ def page(results: Results) -> str:
         "## Differences", _differences(results), "## Controls", _scores(results, CONTROLS),
         "## With fewer facts", _by_most_facts(results),
         "## By the number of facts that may be read", *_by_facts(results),
-        "## By what is unseen", *_by_side(results),
-        "## By whether a fact joins the two entities", *_by_shared_fact(results),
+        "## By what is unseen", *_by(results, "query", SIDES),
+        "## By whether a fact joins the two entities", JOINED_SAYS,
+        *_by(results, "pair", JOINED),
         "## By relation", *_by_relation(results),
         "## By split and seed", _by_split(results), "## Weights of the mix", _weights(results),
     )  # fmt: skip
@@ -212,13 +217,13 @@ def page(results: Results) -> str:
 def _about(results: Results) -> str:
     sizes = []
     for graph in results.graphs:
-        own = results.splits[graph]
-        n = sum(len(split.questions["unseen"]) for split in own)
-        entities = sum(len(np.unique(split.questions["unseen"])) for split in own)
-        seeds = sorted({len(split.seeds) for split in own})
+        splits = results.splits[graph]
+        n = sum(len(split.questions["unseen"]) for split in splits)
+        entities = sum(len(np.unique(split.questions["unseen"])) for split in splits)
+        seeds = sorted({len(split.seeds) for split in splits})
         several = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else f"{seeds[0]}"
         sizes.append(
-            f"{TITLES[graph]}: {len(own)} splits with {several} seeds, {n} questions about "
+            f"{TITLES[graph]}: {len(splits)} splits with {several} seeds, {n} questions about "
             f"{entities} unseen entities"
         )
     return (
@@ -232,14 +237,14 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return Table(head, rows).compact()
 
 
-def _shown(results: Results, graph: str, row: str) -> str:
+def _score(results: Results, graph: str, row: str) -> str:
     has_row = all(row in split.ranks for split in results.splits[graph])
     return with_interval(results.score(graph, row, everything)) if has_row else "—"
 
 
 def _scores(results: Results, rows: Sequence[str]) -> str:
     cells = [
-        [row, *(_shown(results, graph, row) for graph in results.graphs), SAYS.get(row, "")]
+        [row, *(_score(results, graph, row) for graph in results.graphs), SAYS.get(row, "")]
         for row in rows
     ]
     return _table(("row", *(TITLES[graph] for graph in results.graphs), "what it reads"), cells)
@@ -252,7 +257,7 @@ def _with_hits(results: Results) -> str:
         cells = [row]
         for graph in results.graphs:
             hits = (np.mean([s.hits(row, k) for s in results.splits[graph]]) for k in (1, 10))
-            cells += [_shown(results, graph, row), *(f"{share:.3f}" for share in hits)]
+            cells += [_score(results, graph, row), *(f"{share:.3f}" for share in hits)]
         rows.append([*cells, SAYS.get(row, "")])
     head = [
         f"{TITLES[graph]} {metric}".strip()
@@ -273,7 +278,7 @@ def _headline(results: Results) -> str:
         best = better_part(results, graph)
         gain, over_paths = (results.gain(graph, MIX, row, everything) for row in (best, PATHS))
         rows.append([
-            TITLES[graph], best, _shown(results, graph, best), _shown(results, graph, MIX),
+            TITLES[graph], best, _score(results, graph, best), _score(results, graph, MIX),
             with_interval(gain, "+"), f"{gain.p:.4f}", f"{gain.visible():.3f}",
             with_interval(over_paths, "+"), f"{over_paths.p:.4f}",
         ])  # fmt: skip
@@ -293,14 +298,14 @@ def _by_most_facts(results: Results) -> str:
     rows = []
     for graph in results.graphs:
         first = replace(results, splits={graph: [s.first for s in results.splits[graph]]})
-        rows.append([TITLES[graph], "none", _shown(first, graph, TEXT),
-                     _shown(first, graph, "paths, facts withheld"),
-                     _shown(first, graph, "text + paths, facts withheld")])  # fmt: skip
+        rows.append([TITLES[graph], "none", _score(first, graph, TEXT),
+                     _score(first, graph, "paths, facts withheld"),
+                     _score(first, graph, "text + paths, facts withheld")])  # fmt: skip
         for n in FEW:
             names = (TEXT, f"paths, at most {n}", f"text + paths, at most {n}")
-            rows.append([TITLES[graph], str(n), *(_shown(first, graph, name) for name in names)])
+            rows.append([TITLES[graph], str(n), *(_score(first, graph, name) for name in names)])
         rows.append([TITLES[graph], "all",
-                     *(_shown(first, graph, name) for name in (TEXT, PATHS, MIX))])  # fmt: skip
+                     *(_score(first, graph, name) for name in (TEXT, PATHS, MIX))])  # fmt: skip
     says = (
         "Facts of each unseen entity beyond that number are withheld. Of the first seed; the "
         "weights are those of all facts, but for *none*."
@@ -319,15 +324,13 @@ def _differences(results: Results) -> str:
     return _table(("difference", *(TITLES[graph] for graph in results.graphs)), rows)
 
 
-def _slice_row(
-    results: Results, graph: str, name: str, mask: Callable[[SplitResults], Mask]
-) -> list[str] | None:
+def _slice_row(results: Results, graph: str, name: str, mask: MaskOf) -> list[str] | None:
     """Return name, number of questions, the three scores, and two differences."""
-    own = results.splits[graph]
-    if any(len(np.unique(s.questions["unseen"][mask(s)])) < 2 for s in own):
+    listed = results.splits[graph]
+    if any(len(np.unique(s.questions["unseen"][mask(s)])) < 2 for s in listed):
         return None
-    n = sum(int(mask(split).sum()) for split in own)
-    if n < LEAST * len(own):
+    n = sum(int(mask(split).sum()) for split in listed)
+    if n < LEAST * len(listed):
         return None
     scores = [f"{results.score(graph, row, mask).estimate:.3f}" for row in (TEXT, PATHS, MIX)]
     gains = [with_interval(results.gain(graph, *pair, mask), "+")
@@ -338,68 +341,61 @@ def _slice_row(
 SLICE_HEAD = ("questions", "text", "paths", "both", "paths − text", "both − text", "both − paths")
 
 
-def _by_facts(results: Results) -> list[str]:
+def _slices(results: Results, graph: str, kinds: Mapping[str, MaskOf]) -> list[list[str]]:
+    """Return the rows of the slices with questions enough."""
+    rows = (_slice_row(results, graph, name, mask) for name, mask in kinds.items())
+    return [row for row in rows if row is not None]
+
+
+def _by(results: Results, what: str, kinds: Mapping[str, MaskOf]) -> list[str]:
+    """Return a table of slices for each graph under its name."""
     parts = []
     for graph in results.graphs:
-        rows = []
-        for low, high in FACTS:
-            name = (
-                str(low) if low == high else f"{low} to {high}" if high < 1 << 16 else f"{low} on"
-            )
-            rows.append(_slice_row(results, graph, name, lambda s, low=low, high=high: (  # type: ignore[misc]
-                (s.questions["n_facts"] >= low) & (s.questions["n_facts"] <= high))))  # fmt: skip
-        table = _table(("facts", *SLICE_HEAD), [row for row in rows if row])
+        table = _table((what, *SLICE_HEAD), _slices(results, graph, kinds))
         parts += [f"**{TITLES[graph]}**", table]
     return parts
 
 
-def _by_side(results: Results) -> list[str]:
-    kinds: dict[str, Callable[[SplitResults], Mask]] = {
-        "of the unseen entity, a seen one": lambda s: (
-            ~s.questions["is_answer"] & ~s.questions["both"]
-        ),
-        "of a seen entity, the unseen one": lambda s: (
-            s.questions["is_answer"] & ~s.questions["both"]
-        ),
-        "both are unseen": lambda s: s.questions["both"],
-    }
-    parts = []
-    for graph in results.graphs:
-        rows = [_slice_row(results, graph, name, mask) for name, mask in kinds.items()]
-        parts += [f"**{TITLES[graph]}**", _table(("query", *SLICE_HEAD), [r for r in rows if r])]
-    return parts
+def _by_facts(results: Results) -> list[str]:
+    def having(low: int, high: int) -> MaskOf:
+        return lambda s: (s.questions["n_facts"] >= low) & (s.questions["n_facts"] <= high)
+
+    names = {(low, high): f"{low} to {high}" if high < 1 << 16 else f"{low} on"
+             for low, high in FACTS}  # fmt: skip
+    names |= {both: str(both[0]) for both in FACTS if both[0] == both[1]}
+    return _by(results, "facts", {names[both]: having(*both) for both in FACTS})
 
 
-def _by_shared_fact(results: Results) -> list[str]:
-    """Return the slices by `shares_fact`; the reverse of a symmetric triple is such a fact."""
-    says = (
-        "A fact that may be read joins the two entities of the triple, in either direction and by "
-        "any relation: often the reverse of a symmetric one. Paths then need not go far."
-    )
-    parts = [says]
-    kinds: dict[str, Callable[[SplitResults], Mask]] = {
-        "a fact joins them": lambda s: s.questions["shares_fact"],
-        "none does": lambda s: ~s.questions["shares_fact"],
-    }
-    for graph in results.graphs:
-        rows = [_slice_row(results, graph, name, mask) for name, mask in kinds.items()]
-        parts += [f"**{TITLES[graph]}**", _table(("pair", *SLICE_HEAD), [r for r in rows if r])]
-    return parts
+SIDES: Mapping[str, MaskOf] = {
+    "of the unseen entity, a seen one": lambda s: ~s.questions["is_answer"] & ~s.questions["both"],
+    "of a seen entity, the unseen one": lambda s: s.questions["is_answer"] & ~s.questions["both"],
+    "both are unseen": lambda s: s.questions["both"],
+}
+JOINED: Mapping[str, MaskOf] = {
+    "a fact joins them": lambda s: s.questions["shares_fact"],
+    "none does": lambda s: ~s.questions["shares_fact"],
+}
+JOINED_SAYS = (
+    "A fact that may be read joins the two entities of the triple, in either direction and by "
+    "any relation: often the reverse of a symmetric one. Paths then need not go far."
+)
 
 
 def _by_relation(results: Results) -> list[str]:
+    def of(number: int) -> MaskOf:
+        return lambda s: s.questions["relation"] == number
+
     parts = []
     for graph in results.graphs:
-        rows = []
-        for number, name in enumerate(results.relations[graph]):
-            row = _slice_row(results, graph, name, lambda s, n=number: s.questions["relation"] == n)  # type: ignore[misc]
-            if row is not None:
-                rows.append(row)
+        kinds = {name: of(number) for number, name in enumerate(results.relations[graph])}
+        rows = _slices(results, graph, kinds)
         rows.sort(key=lambda row: float(row[3]) - float(row[2]), reverse=True)
-        shown = rows if len(rows) <= 2 * N_RELATIONS else rows[:N_RELATIONS] + rows[-N_RELATIONS:]
+        weights_of = (
+            rows if len(rows) <= 2 * N_RELATIONS else rows[:N_RELATIONS] + rows[-N_RELATIONS:]
+        )
         head = f"**{TITLES[graph]}** ({len(rows)} relations with questions enough"
-        head += "; those with the largest differences)" if len(shown) < len(rows) else ")"
-        parts += [head, _table(("relation", *SLICE_HEAD), shown)]
+        head += "; those with the largest differences)" if len(weights_of) < len(rows) else ")"
+        parts += [head, _table(("relation", *SLICE_HEAD), weights_of)]
     return parts
 
 
@@ -417,10 +413,10 @@ def _by_split(results: Results) -> str:
 def _weights(results: Results) -> str:
     rows = []
     for graph in results.graphs:
-        own = [note["weights"] for name, note in results.notes.items()
+        of_graph = [note["weights"] for name, note in results.notes.items()
                if name.startswith(f"{graph}-")]  # fmt: skip
         for kind in (MIX, "text (another) + paths"):
-            mean = np.mean([weights[kind] for weights in own], axis=0)  # type: ignore[index]
+            mean = np.mean([weights[kind] for weights in of_graph], axis=0)  # type: ignore[index]
             cells = [f"{value:.2f}" for side in mean for value in side]
             rows.append([TITLES[graph], kind, *cells])
     head = [f"{side}: {part}" for side in ("head", "tail") for part in (TEXT, "ULTRA", "NBFNet")]

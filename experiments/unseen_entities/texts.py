@@ -21,7 +21,7 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModel
 
 from experiments.unseen_entities.steps import take_steps
-from experiments.unseen_entities.worlds import SCALE, WORDS, Pieces, World
+from experiments.unseen_entities.worlds import SCALE, WORDS, Pieces, SplitGraph
 from kept.evaluation.ranking import Direction
 from kept.kge.simkgc.networks import BiEncoder, contrast
 from kept.kge.simkgc.texts import Tokens
@@ -89,18 +89,18 @@ class PieceTable:
         n_marks = 2 if others is None else 3
         first = torch.minimum(self.lengths[rows], n_tokens - n_marks - second)
         total = first + second + n_marks
-        place = torch.arange(int(total.max()), device=rows.device)[None]
+        position = torch.arange(int(total.max()), device=rows.device)[None]
         first, total = first[:, None], total[:, None]
-        texts = self.ids[rows].gather(1, (place - 1).clamp(0, self.ids.shape[1] - 1).expand(
+        texts = self.ids[rows].gather(1, (position - 1).clamp(0, self.ids.shape[1] - 1).expand(
             len(rows), -1))  # fmt: skip
-        ids = torch.where(place == 0, CLS, texts)
+        ids = torch.where(position == 0, CLS, texts)
         if others is not None and seconds is not None:
-            behind = (place - first - 2).clamp(0, others.ids.shape[1] - 1)
-            ids = torch.where(place > first, others.ids[seconds].gather(1, behind), ids)
-        ids = torch.where((place == first + 1) | (place == total - 1), SEP, ids)
-        mask = place < total
+            behind = (position - first - 2).clamp(0, others.ids.shape[1] - 1)
+            ids = torch.where(position > first, others.ids[seconds].gather(1, behind), ids)
+        ids = torch.where((position == first + 1) | (position == total - 1), SEP, ids)
+        mask = position < total
         ids = torch.where(mask, ids, PAD)
-        types = ((place > first + 1) & mask).long()
+        types = ((position > first + 1) & mask).long()
         return Tokens(ids, types, mask)
 
 
@@ -112,7 +112,7 @@ def _precision(device: Any) -> AbstractContextManager[Any]:
 
 
 def train_text(
-    folder: Path, world: World, settings: TextSettings, seed: int, device: Any
+    folder: Path, world: SplitGraph, settings: TextSettings, seed: int, device: Any
 ) -> tuple[BiEncoder, list[float]]:
     """Return SimKGC trained on the training triples and their inverses, and its losses."""
     with torch_draws(seed, "initial weights", "simkgc"):
@@ -140,18 +140,18 @@ def train_text(
     return model, losses
 
 
-def _keys(head: Tensor, relation: Tensor, tail: Tensor, world: World) -> Tensor:
+def _keys(head: Tensor, relation: Tensor, tail: Tensor, world: SplitGraph) -> Tensor:
     return (head * (2 * world.n_relations) + relation) * world.n_entities + tail
 
 
 def _is_known(keys: Tensor, wanted: Tensor) -> Tensor:
-    place = torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)
-    return keys[place] == wanted
+    index = torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)
+    return keys[index] == wanted
 
 
 def _loss(
     model: BiEncoder, texts: PieceTable, relations: PieceTable, batch: Tensor, keys: Tensor,
-    world: World, settings: TextSettings, device: Any,
+    world: SplitGraph, settings: TextSettings, device: Any,
 ) -> Tensor:  # fmt: skip
     """Both directions of the contrast, with in-batch and self negatives; each text once."""
     head, relation, tail = batch.unbind(1)
@@ -164,12 +164,12 @@ def _loss(
         )
         entities = model.encode_entities(texts.entities(distinct, settings.n_tokens))
     questions, entities = questions.float()[pair_rows], entities.float()[inverse]
-    answers, own = entities[: len(batch)], entities[len(batch) :]
+    answers, entity_rows = entities[: len(batch)], entities[len(batch) :]
     known = _is_known(keys, _keys(head[:, None], relation[:, None], tail[None], world))
     mask = ~known | torch.eye(len(batch), dtype=torch.bool, device=device)
     head_mask = ~_is_known(keys, _keys(head, relation, head, world))
     contrasts = contrast(
-        questions, answers, model.log_scale, mask, margin=settings.margin, heads=own,
+        questions, answers, model.log_scale, mask, margin=settings.margin, heads=entity_rows,
         head_mask=head_mask,
     )  # fmt: skip
     forwards, backwards = contrasts.losses()
@@ -177,7 +177,7 @@ def _loss(
 
 
 # ---- scores --------------------------------------------------------------------------------------
-def control_rows(world: World, kind: str, part_group: int) -> np.ndarray:
+def control_rows(world: SplitGraph, kind: str, part_group: int) -> np.ndarray:
     """Return whose text each entity has under a control `[entity]`.
 
     "another": every held-out entity of the part has the text of another one. "shuffled": the texts
@@ -187,8 +187,8 @@ def control_rows(world: World, kind: str, part_group: int) -> np.ndarray:
     rows = np.arange(world.n_entities)
     draws = generator(world.split, "texts", kind, part_group)
     if kind == "another":
-        own = draws.permutation(np.flatnonzero(world.group == part_group))
-        rows[own] = np.roll(own, 1)
+        of_part = draws.permutation(np.flatnonzero(world.group == part_group))
+        rows[of_part] = np.roll(of_part, 1)
     return draws.permutation(rows) if kind == "shuffled" else rows
 
 
@@ -196,7 +196,7 @@ class TextReader:
     """A trained encoder with the texts of a kind, each encoded once."""
 
     def __init__(
-        self, model: BiEncoder, world: World, kind: str, settings: TextSettings, device: Any
+        self, model: BiEncoder, world: SplitGraph, kind: str, settings: TextSettings, device: Any
     ) -> None:
         self.model, self.settings, self.device = model, settings, device
         self.texts = PieceTable.of(world.texts[kind], device)

@@ -5,8 +5,7 @@
 
 Writes the pack (graphs, splits, texts, host) into RUN/pack where it is missing, trains every cell
 that has no file in `answers/` beside the configuration, and writes the page. `--device cuda` trains
-on a GPU; for one that is far away, RUN/pack travels and `many.py` runs there, and `--collect OUT`
-stores what came back. `--page` needs neither data nor GPU.
+on a GPU. `--page` needs neither data nor GPU.
 """
 
 from __future__ import annotations
@@ -21,14 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from experiments.command import announce, data_root, study_parser, write_results
+from experiments.command import announce, data_root, run_study, write_results
 from experiments.unseen_entities.cells import CellSettings, run_baselines, run_cell
-from experiments.unseen_entities.many import SETTINGS, settings_of
+from experiments.unseen_entities.paths import PathSettings
 from experiments.unseen_entities.tables import QUESTIONS, Results, page
+from experiments.unseen_entities.texts import TextSettings
 from experiments.unseen_entities.worlds import (
     TEST,
+    SplitGraph,
     SplitSettings,
-    World,
     read_benchmark,
     write_pack,
 )
@@ -66,10 +66,10 @@ class UnseenTrial(CellTrial):
     device: str = "cpu"
 
     @cached_property
-    def worlds(self) -> dict[str, World]:
+    def worlds(self) -> dict[str, SplitGraph]:
         """The world of each row."""
         return {
-            f"{graph}-{split}": World.read(self.pack, graph, split)
+            f"{graph}-{split}": SplitGraph.read(self.pack, graph, split)
             for graph in self.config.graphs
             for split in self.config.splits
         }
@@ -85,8 +85,9 @@ class UnseenTrial(CellTrial):
 
     def settings(self, row: str) -> CellSettings:
         """Return how a row's networks are trained."""
-        settings: CellSettings = settings_of(self.pack, self.worlds[row].name, 1.0)
-        return settings
+        settings = self.config.training[self.worlds[row].name]
+        ultra, nbfnet = (PathSettings(**settings[name]) for name in ("ultra", "nbfnet"))
+        return CellSettings(TextSettings(**settings["text"]), ultra, nbfnet, settings["scored"])
 
     def origin(self, row: str, seed: int) -> Origin:
         """See `CellTrial.origin`."""
@@ -137,20 +138,8 @@ class UnseenTrial(CellTrial):
                     name: _narrow(ranks) for name, ranks in run_baselines(world).ranks.items()
                 })  # fmt: skip
 
-    def collect(self, out: Path) -> None:
-        """Store the cells that `many.py` wrote elsewhere, with all steps, from the same pack."""
-        notes = json.loads((out / "notes.json").read_text(encoding="utf-8"))
-        if notes["scale"] != 1:
-            raise CheckpointError(f"{out}: cells with {notes['scale']} of the steps are no result")
-        with np.load(out / "cells.npz") as stored:
-            for name in sorted({name.partition("|")[0] for name in stored.files}):
-                row, _, seed = name.rpartition("-")
-                own = [each for each in stored.files if each.startswith(f"{name}|")]
-                ranks = {each.partition("|")[2]: stored[each] for each in own}
-                self.write(row, int(seed), {"ranks": ranks, "notes": notes[name]})
 
-
-def questions_of(world: World) -> dict[str, np.ndarray]:
+def questions_of(world: SplitGraph) -> dict[str, np.ndarray]:
     """Return the test's questions, first those for heads, and what is known of their entities.
 
     `unseen`: the held-out entity that a question is about (not the answer, where both
@@ -185,19 +174,6 @@ def _save(path: Path, arrays: dict[str, np.ndarray]) -> None:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 
-def make_pack(config: StudyConfig, pack: Path) -> None:
-    """Write the pack of a configuration, and the names of its relations."""
-    pack.mkdir(parents=True, exist_ok=True)
-    write_pack(pack, data_root(), config.graphs, config.split, len(config.splits), announce)
-    write_settings(config, pack)
-
-
-def write_settings(config: StudyConfig, pack: Path) -> None:
-    """Write the settings that travel with a pack."""
-    text = json.dumps({"training": config.training})
-    write_text(pack / SETTINGS, text, force=True)
-
-
 def write_relations(config: StudyConfig, folder: Path) -> None:
     """Write the names of each graph's relations, for the page."""
     names = {}
@@ -207,35 +183,30 @@ def write_relations(config: StudyConfig, folder: Path) -> None:
     write_text(folder / "relations.json", json.dumps(names, indent=0), force=True)
 
 
-def main() -> None:
-    """Run what is missing and write the page."""
-    parser: argparse.ArgumentParser = study_parser(__doc__)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--pack", action="store_true", help="only write RUN/pack")
-    parser.add_argument("--collect", type=Path, help="store the cells that many.py wrote there")
-    parser.add_argument("--row", help="only this graph and split, as codex-s-0")
-    parser.add_argument("--seed", type=int, help="only this seed")
-    parser.add_argument("--page", action="store_true", help="only write the page")
-    arguments = parser.parse_args()
-    config, here = StudyConfig.read(arguments.config), arguments.config.parent
-    answers, pack = here / "answers", arguments.out / "pack"
+def run(config: StudyConfig, arguments: argparse.Namespace) -> None:
+    """Run what is missing and write the page beside the configuration."""
+    here, pack = arguments.config.parent, arguments.out / "pack"
+    answers = here / "answers"
     if not arguments.page:
         if not (pack / "host.npz").exists():
-            make_pack(config, pack)
-        write_settings(config, pack)
+            pack.mkdir(parents=True, exist_ok=True)
+            n_splits = len(config.splits)
+            write_pack(pack, data_root(), config.graphs, config.split, n_splits, announce)
         trial = UnseenTrial(config, answers, pack, arguments.device)
         trial.write_questions()
         if not (answers / "relations.json").exists():
             write_relations(config, answers)
-        if arguments.pack:
-            return
-        if arguments.collect:
-            trial.collect(arguments.collect)
-        else:
-            rows = None if arguments.row is None else [arguments.row]
-            trial.run_missing(trial.keys(rows, arguments.seed), announce=announce)
+        trial.run_missing(
+            trial.keys(arguments.row and [arguments.row], arguments.seed), announce=announce
+        )
     write_results(here, page(Results.read(answers)))
 
 
 if __name__ == "__main__":
-    main()
+    run_study(
+        __doc__, StudyConfig, run,
+        {"--device": {"default": "cpu"},
+         "--row": {"help": "only this graph and split, as codex-s-0"},
+         "--seed": {"type": int, "help": "only this seed"},
+         "--page": {"action": "store_true", "help": "only write the page"}},
+    )  # fmt: skip

@@ -9,7 +9,6 @@ Axis legend: entity, relation, triple, question, piece (of a text).
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
 import re
@@ -69,7 +68,7 @@ class Pieces:
 
 
 @dataclass(frozen=True, eq=False)
-class World:
+class SplitGraph:
     """A graph under a split.
 
     `triples [triple 3]` with what each is for, `use [triple]`; `group [entity]`: 1 held out for
@@ -155,7 +154,7 @@ class World:
         return state.hexdigest()[:16]
 
     @classmethod
-    def read(cls, folder: Path, name: str, split: int) -> World:
+    def read(cls, folder: Path, name: str, split: int) -> SplitGraph:
         """Return a world of a pack."""
         with np.load(folder / f"{name}.npz") as stored:
             arrays = {key: stored[key] for key in stored.files}
@@ -206,9 +205,10 @@ def read_benchmark(root: Path, name: str) -> tuple[Splits, list[str]]:
 
 def _wikidata_descriptions(root: Path, graph: KnowledgeGraph) -> list[str]:
     """Return Wikidata's short descriptions of Freebase's entities."""
-    packed = (root / "wikidata_labels/fb_entity2wikidata.json.gz").read_bytes()
-    table = json.loads(gzip.decompress(packed))
-    return [table.get(name, {}).get("description") or "" for name in graph.entities]
+    from kept.tasks.datasets.public_files import json_of
+
+    rows = json_of(root / "wikidata_labels/fb_entity2wikidata.json")
+    return [rows.get(name, {}).get("description") or "" for name in graph.entities]
 
 
 def _extracts(folder: Path) -> dict[str, str]:
@@ -277,8 +277,8 @@ def split_arrays(splits: Splits, settings: SplitSettings, seed: int) -> SplitArr
     mark(split.train.context, split.train.entities, TRAIN)
     group = np.zeros(graph.n_entities, np.uint8)
     for number, part in ((1, VALID), (2, TEST)):
-        own = split.parts[NAMES[part]].entities
-        group[np.setdiff1d(own, split.train.entities)] = number
+        entities = split.parts[NAMES[part]].entities
+        group[np.setdiff1d(entities, split.train.entities)] = number
     queries = {}
     for part, n in ((VALID, settings.n_valid), (TEST, settings.n_test)):
         rows = np.flatnonzero(use == part)
@@ -329,13 +329,14 @@ def _pieces_of(graph: KnowledgeGraph, descriptions: list[str], tokenizer: Any) -
         "words": shuffle_words(descriptions, 0),
     }
     rows = {
-        kind: [name_and_description(*pair) for pair in zip(labels, own, strict=True)]
-        for kind, own in texts.items()
+        kind: [name_and_description(*pair) for pair in zip(labels, of_kind, strict=True)]
+        for kind, of_kind in texts.items()
     }
     names = [graph.relation_label(i) for i in range(graph.n_relations)]
     rows["relations"] = [*names, *(INVERSE + name for name in names)]
     return {
-        kind: tokenizer(own, add_special_tokens=False)["input_ids"] for kind, own in rows.items()
+        kind: tokenizer(of_kind, add_special_tokens=False)["input_ids"]
+        for kind, of_kind in rows.items()
     }
 
 
@@ -344,8 +345,8 @@ def write_graph(path: Path, pieces: PieceRows, of_splits: Sequence[SplitArrays])
     arrays: dict[str, NDArray[Any]] = {"n_relations": np.array(len(pieces["relations"]) // 2)}
     for kind, rows in pieces.items():
         n = N_RELATION_PIECES if kind == "relations" else N_PIECES
-        own = Pieces.of(rows, n)
-        arrays |= {f"{kind}-ids": own.ids, f"{kind}-starts": own.starts}
+        entity_pieces = Pieces.of(rows, n)
+        arrays |= {f"{kind}-ids": entity_pieces.ids, f"{kind}-starts": entity_pieces.starts}
     arrays["triples"] = of_splits[0][0].astype(np.uint16)
     for number, (_, use, group, queries) in enumerate(of_splits):
         arrays |= {f"use-{number}": use, f"group-{number}": group}
@@ -367,7 +368,7 @@ def write_host(folder: Path, host: Any, vocabulary: list[int]) -> None:
     (folder / "host.json").write_text(json.dumps(config), encoding="utf-8")
 
 
-def with_facts(world: World, n: int) -> World:
+def with_facts(world: SplitGraph, n: int) -> SplitGraph:
     """Return the world in which at most `n` facts of each held-out entity may be read.
 
     The others stay known. A fact of two held-out entities counts for both, and is read where both

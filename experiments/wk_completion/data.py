@@ -25,7 +25,7 @@ from kg_loaders.damage import DamageReport
 
 
 @dataclass(frozen=True)
-class World:
+class RelationData:
     """Examples, the graph that holds all their facts, and heads that may be held out."""
 
     examples: tuple[RelationExample, ...]
@@ -34,7 +34,7 @@ class World:
     report: DamageReport
 
 
-def read_world(root: Path, codex: tuple[str, ...] = ("s", "m")) -> World:
+def read_world(root: Path, codex: tuple[str, ...] = ("s", "m")) -> RelationData:
     """Read everything; a few seconds. `codex`: sizes of CoDEx whose triples join the facts."""
     report = DamageReport()
     examples = tuple(
@@ -54,7 +54,7 @@ def read_world(root: Path, codex: tuple[str, ...] = ("s", "m")) -> World:
     tails = {triple.tail for triple in triples}
     heads = dict.fromkeys(e.head for e in examples)
     inductive = tuple(head for head in heads if head in descriptions and head not in tails)
-    return World(examples, graph, inductive, report)
+    return RelationData(examples, graph, inductive, report)
 
 
 def _facts(examples: tuple[RelationExample, ...]) -> Iterator[Triple]:

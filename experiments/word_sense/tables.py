@@ -18,14 +18,19 @@ def to_markdown(results: Mapping[str, Any]) -> str:
     data, config = results["data"], results["config"]
     columns = [column for name in data for column in (name, "difference")]
     systems = [
-        [system, *(cell for own in data.values() for cell in _cells(own["systems"][system]))]
+        [
+            system,
+            *(cell for of_data in data.values() for cell in _cells(of_data["systems"][system])),
+        ]
         for system in config["systems"]
     ]
     published = [
         [system, *(row.get(name, NOTHING) for name in data), row["source"]]
         for system, row in config["published"].items()
     ]
-    counts = [[what.replace("_", " "), *(own[what] for own in data.values())] for what in COUNTS]
+    counts = [
+        [what.replace("_", " "), *(of_data[what] for of_data in data.values())] for what in COUNTS
+    ]
     seconds = ", ".join(f"{part} {value:.0f}" for part, value in results["cpu_seconds"].items())
     about = (
         "F1 in per cent with 95 % intervals (bootstrap over sentences, "

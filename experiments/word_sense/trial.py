@@ -90,7 +90,7 @@ class SenseConfig(RunConfig):
 
 
 @dataclass(frozen=True)
-class World:
+class SenseData:
     """WordNet, the annotated texts by data set, and the synset of each gold key."""
 
     graph: KnowledgeGraph
@@ -99,18 +99,18 @@ class World:
     synset_of: Mapping[str, str]
 
 
-def read_world(root: Path, config: SenseConfig) -> World:
+def read_world(root: Path, config: SenseConfig) -> SenseData:
     """Read WordNet (some ten seconds) and the data sets below `root`."""
     folder = find_wordnet()
     graph, _ = load([Source(folder, "wordnet", {"lexical": "synsets"})])
     texts = {
         name: read_senses(root / data, root / keys) for name, (data, keys) in config.files.items()
     }
-    return World(graph, Lexicon.open(folder), texts, gold_synsets(folder))
+    return SenseData(graph, Lexicon.open(folder), texts, gold_synsets(folder))
 
 
 def results_of(
-    world: World, config: SenseConfig, encoder: SentenceEncoder | None
+    world: SenseData, config: SenseConfig, encoder: SentenceEncoder | None
 ) -> dict[str, Any]:
     """Return what the tables show, as plain values; "gloss" parts alone need `encoder`."""
     proposed = {name: _propose(world, texts) for name, texts in world.texts.items()}
@@ -129,7 +129,7 @@ def results_of(
     return {"data": data, "cpu_seconds": seconds, "config": config.model_dump(mode="json")}
 
 
-def _propose(world: World, texts: Sequence[SenseText]) -> list[LinkedText]:
+def _propose(world: SenseData, texts: Sequence[SenseText]) -> list[LinkedText]:
     source = SenseCandidates(world.graph, world.lexicon, texts)
     steps = Pipeline(WordNetCandidates(world.graph, world.lexicon), source, FirstSense())
     return steps.propose([text.linked for text in texts])
@@ -137,7 +137,7 @@ def _propose(world: World, texts: Sequence[SenseText]) -> list[LinkedText]:
 
 def _scorer(
     part: Part,
-    world: World,
+    world: SenseData,
     config: SenseConfig,
     encoder: SentenceEncoder | None,
     edges: dict[str, Any],
@@ -159,7 +159,7 @@ def _scorer(
 
 
 def _of_data_set(
-    world: World, config: SenseConfig, data: str, proposed: Sequence[LinkedText],
+    world: SenseData, config: SenseConfig, data: str, proposed: Sequence[LinkedText],
     scores: Mapping[str, Mapping[str, TextScores]],
 ) -> dict[str, Any]:  # fmt: skip
     """Return F1 of every system on a data set, and its difference from the baseline."""

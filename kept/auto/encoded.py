@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,15 @@ import torch
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
 from entity_linking.mentions import Link, LinkedText
+from kept.auto.sentence_modules import SentenceModules
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch
 from kept.graphs.cuts import Cut
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph
 from kept.graphs.places import nodes_of, target_spans, text_nodes
+from kept.graphs.windows import TextWindow
 from kept.linking.knowbert import Choice
 from kg_loaders import KnowledgeGraph
 from kg_loaders.counting import counted
@@ -72,7 +76,8 @@ class EncodedText:
 class Encoded(Sequence[EncodedText]):
     """The encoded texts in their order; `sentences` holds all their sentence vectors.
 
-    `cut` counts the texts, pieces and links that are not read because texts are too long.
+    `cut` counts the texts, pieces and links that are not read because texts are too long, and the
+    texts that are read in windows.
     """
 
     texts: tuple[EncodedText, ...]
@@ -86,7 +91,7 @@ class Encoded(Sequence[EncodedText]):
         return len(self.texts)
 
     def __repr__(self) -> str:
-        cut = f"; {self.cut}" if self.cut is not None and self.cut.n_cut else ""
+        cut = f"; {self.cut}" if self.cut is not None and self.cut.has_long else ""
         return (
             f"Encoded({counted(len(self), 'texts')}, sentences {list(self.sentences.shape)}{cut})"
         )
@@ -119,6 +124,75 @@ def encoded_text(
         sentence=tokens.mean(0) if len(tokens) else states[0],
         layers=layers[:, chosen] if len(layers) > 1 else None,
     )
+
+
+def stitched(
+    linked: LinkedText,
+    windows: Sequence[TextWindow],
+    parts: Sequence[EncodedText],
+    modules: SentenceModules | None,
+) -> EncodedText:
+    """Return a text from its windows: each token, mention and entity from the one that it is in.
+
+    `sentence` is the mean over the windows, weighted by their tokens; the mean of all tokens where
+    no `modules` pool them. A neighbour that a fact brought is there once for each window that shows
+    it.
+    """
+    masks = [
+        torch.tensor([window.owns(span) for span in part.token_spans.tolist()], dtype=torch.bool)
+        for window, part in zip(windows, parts, strict=True)
+    ]
+    pairs = list(zip(parts, masks, strict=True))
+    tokens = torch.cat([part.tokens[mask] for part, mask in pairs])
+    vectors = {
+        link.mention: vector
+        for window, part in zip(windows, parts, strict=True)
+        for link, vector in zip(part.links, part.mentions, strict=True)
+        if window.owns(link.mention)
+    }
+    links = tuple(link for link in linked.links if link.mention in vectors)
+    sentence = tokens.mean(0)
+    if modules is not None:
+        shares = torch.stack([mask.sum() for mask in masks]) / len(tokens)
+        sentence = (torch.stack([part.sentence for part in parts]) * shares[:, None]).sum(0)
+        sentence = functional.normalize(sentence, dim=0) if modules.normalize else sentence
+    choices = [
+        tuple(each for each in part.linking or () if window.owns(each.mention))
+        for window, part in zip(windows, parts, strict=True)
+    ]
+    layers = [part.layers[:, mask] for part, mask in pairs if part.layers is not None]
+    return EncodedText(
+        linked=linked,
+        token_spans=torch.cat([part.token_spans[mask] for part, mask in pairs]),
+        tokens=tokens,
+        links=links,
+        mentions=torch.stack([vectors[link.mention] for link in links])
+        if links
+        else parts[0].mentions[:0],
+        entities=_joined_entities(linked, windows, parts),
+        sentence=sentence,
+        linking=tuple(chain.from_iterable(choices)) if parts[0].linking is not None else None,
+        layers=torch.cat(layers, 1) if layers else None,
+    )
+
+
+def _joined_entities(
+    linked: LinkedText, windows: Sequence[TextWindow], parts: Sequence[EncodedText]
+) -> Entities | None:
+    """The entities of all windows, each mention's from the window that it is in."""
+    names: list[str] = []
+    links: list[int | None] = []
+    vectors: list[Tensor] = []
+    for window, part in zip(windows, parts, strict=True):
+        if part.entities is None:
+            continue
+        rows = zip(part.entities.names, part.entities.links, part.entities.vectors, strict=True)
+        for name, link, vector in rows:
+            if link is None or window.owns(linked.links[link].mention):
+                names.append(name)
+                links.append(link)
+                vectors.append(vector)
+    return Entities(tuple(names), tuple(links), torch.stack(vectors)) if vectors else None
 
 
 def _entities(

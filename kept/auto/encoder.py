@@ -24,7 +24,7 @@ from entity_linking.names.rules.case import Case
 from kept import hosts
 from kept.auto.card import About, model_card
 from kept.auto.computing import Agreement, Backend, Computation, Precision
-from kept.auto.encoded import Encoded, EncodedText, encoded_text
+from kept.auto.encoded import Encoded, EncodedText, encoded_text, stitched
 from kept.auto.hub import CARD, model_folder, push_folder
 from kept.auto.saved import (
     ENCODER_FILE,
@@ -49,10 +49,11 @@ from kept.encoders.knowbert import KnowBERT
 from kept.encoders.plain import Plain
 from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig, join_all
-from kept.graphs.cuts import cut_of_each, report_cut
+from kept.graphs.cuts import UNCUT, Cut, cut_of_each, cut_of_rows, report_cut
 from kept.graphs.graph import WordKnowledgeGraph
 from kept.graphs.places import text_nodes
 from kept.graphs.views import KnowBERTView, View
+from kept.graphs.windows import LONG, Long, TextWindow, windows_of
 from kept.graphs.words import Words, encode_words
 from kept.inputs.lengths import builder_on
 from kept.inputs.views import builder_for, view_for
@@ -298,6 +299,7 @@ class AutoEncoder:
         *,
         batch_size: int = 32,
         layers: bool = False,
+        long: Long = "windows",
     ) -> Encoded:
         """Vectors of every text, on the CPU; the same call gives the same vectors.
 
@@ -305,28 +307,37 @@ class AutoEncoder:
         in the `case` of the training; a
         `LinkedText` keeps its links. A text's neighbours depend on the text alone. `kg` may be
         left out where the method reads no graph at inference (KEPLER, K-Adapter). `layers`: with
-        the tokens' states after every layer. What is cut of long texts is counted (`Encoded.cut`)
-        and logged. Raises
-        `ConfigError` where it may not, `GraphMismatchError` for a graph of other ids.
+        the tokens' states after every layer. A text that is too long is read in windows, and each
+        token has its state from the window in whose middle it is nearest; with `long` "cut" its
+        first pieces are read. `Encoded.cut` counts both, and the log names what is cut. Raises
+        `ConfigError` where `kg` may not be left out, `GraphMismatchError` for a graph of other ids.
         """
         batch_texts = [texts] if isinstance(texts, str) else list(texts)
         graph = self._graph(kg)
         view, own_linker = self._tools(graph, needs_linker=kg is not None and linker is None)
         linked = _linked(batch_texts, linker or own_linker)
         order = sorted(range(len(linked)), key=lambda i: (len(linked[i].text), i))
-        encoded: dict[int, EncodedText] = {}
-        words: dict[int, Words] = {}
-        for start in range(0, len(order), batch_size):
-            chosen = order[start : start + batch_size]
-            batch = [linked[i] for i in chosen]
-            pieces = self._words(batch)
-            words.update(zip(chosen, pieces, strict=True))
-            parts = self._encode(batch, pieces, graph, view, layers=layers)
-            encoded.update(zip(chosen, parts, strict=True))
-        by_text = [words[i] for i in range(len(linked))]
-        cut = cut_of_each(linked, by_text, self.tokenizer, self.builder.max_words)
+        words, windows = self._windows(linked, order, view, long, batch_size)
+        rows = [(i, window) for i in order for window in windows[i]]
+        parts: dict[int, list[EncodedText]] = {i: [] for i in order}
+        for start in range(0, len(rows), batch_size):
+            chosen = rows[start : start + batch_size]
+            batch = [
+                linked[i] if len(windows[i]) == 1 else window.text(linked[i])
+                for i, window in chosen
+            ]
+            pieces = [window.words for _, window in chosen]
+            encoded = self._encode(batch, pieces, graph, view, layers=layers)
+            for (i, _), part in zip(chosen, encoded, strict=True):
+                parts[i].append(part)
+        cut = self._cut(linked, words, windows)
         report_cut(cut, self._remedy_for_cuts())
-        ordered = tuple(encoded[i] for i in range(len(linked)))
+        ordered = tuple(
+            parts[i][0]
+            if len(parts[i]) == 1
+            else stitched(text, windows[i], parts[i], self.sentence_modules)
+            for i, text in enumerate(linked)
+        )
         width = self.encoder.host.config.hidden_size
         sentences = [text.sentence for text in ordered] or [torch.zeros(0, width)]
         return Encoded(ordered, torch.stack(sentences) if ordered else sentences[0], cut)
@@ -339,8 +350,8 @@ class AutoEncoder:
     ) -> tuple[KnowledgeBatch, Bool[Tensor, "text node"]]:
         """Return what the encoder reads of the texts, and which nodes are the tokens of each.
 
-        For training loops of others: `encode` is this batch through the encoder. The arguments
-        are those of `encode`, and so are the errors.
+        For training loops of others: `encode` is this batch through the encoder, where all texts
+        fit; a longer one is cut. The arguments are those of `encode`, and so are the errors.
         """
         graph = self._graph(kg)
         view, _ = self._tools(graph, needs_linker=False)
@@ -379,14 +390,62 @@ class AutoEncoder:
         pad_id = hosts.padding_id(self.tokenizer)
         return built, samples, KnowledgeBatch.stack(samples, word_pad_id=pad_id)
 
-    def _words(self, texts: Sequence[LinkedText]) -> list[Words]:
-        """The pieces of each text, cut to the builder's `max_words`."""
+    def _words(self, texts: Sequence[LinkedText], max_words: int | None = None) -> list[Words]:
+        """The pieces of each text, cut to `max_words` or the builder's."""
         return encode_words(
             [text.text for text in texts],
             self.tokenizer,
-            max_words=self.builder.max_words,
+            max_words=max_words or self.builder.max_words,
             pair_starts=[text.pair_start for text in texts],
         )
+
+    def _windows(
+        self, linked: Sequence[LinkedText], order: Sequence[int], view: View, long: Long, size: int
+    ) -> tuple[dict[int, Words], dict[int, list[TextWindow]]]:
+        """The pieces of each text and its windows.
+
+        One window, cut to the builder's `max_words`, of a text that fits, and of each text where
+        `long` is "cut".
+        """
+        if long not in LONG:
+            raise ConfigError(f"long {long!r}: one of {', '.join(LONG)}")
+        words: dict[int, Words] = {}
+        windows: dict[int, list[TextWindow]] = {}
+        room = min(view.most_words(self.builder), self.builder.max_words)
+        for start in range(0, len(order), size):
+            chosen = order[start : start + size]
+            words.update(zip(chosen, self._words([linked[i] for i in chosen]), strict=True))
+            full = [i for i in chosen if long == "windows" and len(words[i].ids) >= room]
+            wholes = self._words([linked[i] for i in full], UNCUT) if full else []
+            for i, whole in zip(full, wholes, strict=True):
+                opened = windows_of(whole, max_words=room, pair_start=linked[i].pair_start)
+                if len(opened) > 1:
+                    windows[i], words[i] = opened, whole
+            for i in chosen:
+                windows.setdefault(i, [TextWindow(words[i], 0, UNCUT)])
+        return words, windows
+
+    def _cut(
+        self,
+        linked: Sequence[LinkedText],
+        words: Mapping[int, Words],
+        windows: Mapping[int, Sequence[TextWindow]],
+    ) -> Cut:
+        """What is cut of the texts, and how many are read in windows."""
+        n_words = self.builder.max_words
+        short = [i for i in range(len(linked)) if len(windows[i]) == 1]
+        long = [i for i in range(len(linked)) if len(windows[i]) > 1]
+        of_short = cut_of_each(
+            [linked[i] for i in short], [words[i] for i in short], self.tokenizer, n_words
+        )
+        of_long, _ = cut_of_rows(
+            [linked[i] for i in long],
+            [words[i] for i in long],
+            [[window.words for window in windows[i]] for i in long],
+            n_words,
+            are_windows=True,
+        )
+        return of_short + of_long
 
     def _remedy_for_cuts(self) -> str:
         """What to do about texts that are longer than `max_words`."""

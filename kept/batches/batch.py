@@ -47,6 +47,8 @@ SUBGRAPH_FILLS = {
 """Fields of a text's subgraph, `[batch entity ...]` or `[batch edge 3]`, each with what pads it."""
 EXTRA_FILLS = {"extra_ids": NONE, "extra_labels": IGNORE}
 """Fields of further vocabularies, each with what fills an empty slot."""
+TASK_FIELDS = ("labels", "teacher_logits", "pair_labels", "task_ids", "window_ids")
+"""Fields of a sample as a whole."""
 WHOLE_FIELDS = ("sampled_entities", "sampled_shares", "triples", "second_triples")
 """Fields that belong to the batch, not to a sample."""
 
@@ -89,7 +91,9 @@ class KnowledgeBatch:
     `pair_labels`: class of the two segments together (next sentence, sentence order).
     `target_spans`: the mentions that a task is about, in the task's order (head, tail). `labels`:
     the task's own; `teacher_logits`: a teacher's, rows of NaN where it gave none; `task_ids`: which
-    of several tasks the batch belongs to, the same for all (absent: the first). `sampled_entities`:
+    of several tasks the batch belongs to, the same for all (absent: the first); `window_ids`: the
+    number of a row among the windows of its text, from 0, which follow each other (absent: each row
+    is a text). `sampled_entities`:
     entity rows that a loss ranks (golds and negatives), shared by the batch; `sampled_shares`: the
     log of the chance that each was among the negatives, infinite for golds that were not.
     `triples`: triples to score, whose entities are texts; `second_triples`: those of a second
@@ -124,6 +128,7 @@ class KnowledgeBatch:
     labels: Tensor | None = None
     teacher_logits: Float[Tensor, "batch class"] | None = None
     task_ids: Int[Tensor, " batch"] | None = None
+    window_ids: Int[Tensor, " batch"] | None = None
     sampled_entities: Int[Tensor, " sampled"] | None = None
     sampled_shares: Float[Tensor, " sampled"] | None = None
     triples: TripleBatch | None = None
@@ -285,7 +290,7 @@ def fill_rows(
     visible = _put(visible, [batch.visibility.mask for batch in batches], places)
     values["visibility"] = Visibility(visible)
     padded = MENTION_FILLS | SUBGRAPH_FILLS
-    for name in (*padded, "labels", "teacher_logits", "pair_labels", "task_ids"):
+    for name in (*padded, *TASK_FIELDS):
         if all(getattr(batch, name) is None for batch in batches):
             continue
         parts = all_or_none(batches, name)

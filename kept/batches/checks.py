@@ -82,13 +82,12 @@ def _check_mentions(batch: Mapping[str, Any]) -> None:
         value = batch[name]
         if value is not None and (spans is None or value.shape[:2] != spans.shape[:2]):
             raise BatchError(f"{name} {tuple(value.shape)} need mention_spans of as many mentions")
-    priors, pairs, sampled = (
-        batch[name] for name in ("candidate_priors", "pair_labels", "sampled_entities")
-    )
+    priors, sampled = batch["candidate_priors"], batch["sampled_entities"]
     if priors is not None and (ids is None or priors.shape != ids.shape):
         raise BatchError(f"candidate_priors {tuple(priors.shape)} need candidate_ids of that shape")
-    if pairs is not None and pairs.shape != (n_batch,):
-        raise BatchError(f"pair_labels need shape [{n_batch}], not {pairs.shape}")
+    for name in ("pair_labels", "window_ids"):
+        if batch[name] is not None and batch[name].shape != (n_batch,):
+            raise BatchError(f"{name} need shape [{n_batch}], not {batch[name].shape}")
     if sampled is not None and sampled.ndim != 1:
         raise BatchError(f"sampled_entities need one axis, not {sampled.shape}")
     shares = batch["sampled_shares"]

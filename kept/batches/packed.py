@@ -18,6 +18,7 @@ from kept.batches.batch import (
     EXTRA_FILLS,
     MENTION_FILLS,
     SUBGRAPH_FILLS,
+    TASK_FIELDS,
     WHOLE_FIELDS,
     KnowledgeBatch,
     all_or_none,
@@ -58,8 +59,7 @@ def pack(batches: Sequence[KnowledgeBatch], n_nodes: int, *, word_pad_id: int = 
     places: list[tuple[int, int, int]] = []
     for i, batch in enumerate(batches):
         length = batch.node_ids.shape[1]
-        tasks = ("labels", "teacher_logits", "pair_labels", "task_ids")
-        unpacked = (*tasks, *SUBGRAPH_FILLS, *WHOLE_FIELDS)
+        unpacked = (*TASK_FIELDS, *SUBGRAPH_FILLS, *WHOLE_FIELDS)
         if len(batch) != 1 or any(getattr(batch, name) is not None for name in unpacked):
             raise BatchError(f"batch {i} to pack: one sample, none of {', '.join(unpacked)}")
         if length > n_nodes:

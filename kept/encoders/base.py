@@ -23,12 +23,12 @@ from transformers import (
 
 from kept import hosts
 from kept.adapters.inside import PLACES, freeze_around, is_inside, put_inside
-from kept.batches import PAD_ROW, KnowledgeBatch
+from kept.batches import N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch
 from kept.batches.host_copies import on_both, on_host
 from kept.errors import BatchError, CheckpointError, ConfigError
 from kept.graphs.graph import NodeKind
 from kept.host_families import family_of
-from kept.layers.part_table import PartTable
+from kept.layers.part_table import PartTable, no_special_rows, put_rows
 from kept.layers.products import use_products
 from kept.layers.rows import RowTable
 from kept.model_files import keep_weights, readable, require_finite, seal_model, verify_model
@@ -394,6 +394,35 @@ class KnowledgeEncoder(KnowledgeModel):
         return lambda name: (
             name.startswith(prefixes) or (name.startswith("host.") and is_inside(name, kinds))
         )
+
+
+class VectorEncoder(KnowledgeEncoder):
+    """Abstract: an encoder with a frozen vector for each entity, special rows zero.
+
+    `vector_table`: the attribute that has them, saved with the model.
+    """
+
+    vector_table: ClassVar[str] = "entity_vectors"
+
+    def _init_weights(self, module: nn.Module) -> None:
+        super()._init_weights(module)
+        if module is getattr(self, self.vector_table, None):
+            no_special_rows(getattr(self, self.vector_table))
+
+    def row_tables(self) -> tuple[RowTable, ...]:
+        """The vectors, in the space of what they were learned by."""
+        return (RowTable(name=f"{self.vector_table}.weight", of="entity"),)
+
+    def freeze(self) -> None:
+        """The vectors are inputs: they are never trained."""
+        super().freeze()
+        getattr(self, self.vector_table).requires_grad_(False)
+
+    @torch.no_grad()
+    def set_vectors(self, vectors: Float[Tensor, "entity entity_width"]) -> None:
+        """Set one vector for every entity of the graph."""
+        rows = torch.arange(N_SPECIAL_ROWS, len(vectors) + N_SPECIAL_ROWS)
+        put_rows(getattr(self, self.vector_table), rows, vectors)
 
 
 def _rows_of(batch: KnowledgeBatch, kind: int) -> Tensor:

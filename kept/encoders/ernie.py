@@ -21,13 +21,12 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from kept import hosts
 from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch, Visibility
 from kept.batches.host_copies import on_host
-from kept.encoders.base import EMBEDDINGS, KnowledgeConfig, KnowledgeEncoder, layer_group
+from kept.encoders.base import EMBEDDINGS, KnowledgeConfig, VectorEncoder, layer_group
 from kept.errors import BatchError, ConfigError
 from kept.kge.vectors import RECIPE, open_vectors, vector_rows
 from kept.layers.fusion import EntityAttention, EntityFusion, NoAttention
 from kept.layers.packing import dense_rows
-from kept.layers.part_table import entity_table, no_special_rows, put_rows
-from kept.layers.rows import RowTable
+from kept.layers.part_table import entity_table
 from kept.outputs import KnowledgeOutput
 from kg_loaders import KnowledgeGraph
 
@@ -78,7 +77,7 @@ def divide(n_layers: int) -> list[str]:
     return [SIM] * n_words + [MIX] + [NORM] * (n_layers - n_words - 1)
 
 
-class ERNIE(KnowledgeEncoder):
+class ERNIE(VectorEncoder):
     """The encoder: entity slots beside a host's words.
 
     `entity_vectors [entity row]` are frozen and saved with the model; special rows are zero. The
@@ -158,30 +157,10 @@ class ERNIE(KnowledgeEncoder):
         source.put_into(model.entity_vectors, N_SPECIAL_ROWS, length)
         return model
 
-    def _init_weights(self, module: nn.Module) -> None:
-        super()._init_weights(module)
-        if module is getattr(self, "entity_vectors", None):
-            no_special_rows(self.entity_vectors)
-
-    def row_tables(self) -> tuple[RowTable, ...]:
-        """The vectors, in the space of what they were learned by."""
-        return (RowTable(name="entity_vectors.weight", of="entity"),)
-
     def group_outside_host(self, name: str) -> str:
         """A fusion belongs to its layer, entity vectors to the embeddings."""
         part, index, *_ = name.split(".")
         return layer_group(int(index)) if part == "fusions" else EMBEDDINGS
-
-    def freeze(self) -> None:
-        """Entity vectors are inputs: they are never trained."""
-        super().freeze()
-        self.entity_vectors.requires_grad_(False)
-
-    @torch.no_grad()
-    def set_vectors(self, vectors: Float[Tensor, "entity entity_width"]) -> None:
-        """Set one vector for every entity of the graph."""
-        rows = torch.arange(N_SPECIAL_ROWS, len(vectors) + N_SPECIAL_ROWS)
-        put_rows(self.entity_vectors, rows, vectors)
 
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
         """Return the states of words and entity slots; those of padding are meaningless.

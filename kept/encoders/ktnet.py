@@ -23,12 +23,11 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from kept import hosts
 from kept.batches import N_SPECIAL_ROWS, NONE, PAD_ROW, KnowledgeBatch
 from kept.batches.host_copies import on_host
-from kept.encoders.base import EMBEDDINGS, HEAD, KnowledgeConfig, KnowledgeEncoder
+from kept.encoders.base import EMBEDDINGS, HEAD, KnowledgeConfig, KnowledgeEncoder, VectorEncoder
 from kept.errors import BatchError
 from kept.graphs.views.ktnet import CONCEPTS
 from kept.kge.vectors import RECIPE, open_vectors, vector_rows
-from kept.layers.part_table import entity_table, no_special_rows, put_rows
-from kept.layers.rows import RowTable
+from kept.layers.part_table import entity_table
 from kept.outputs import KnowledgeOutput
 from kg_loaders import KnowledgeGraph
 
@@ -112,7 +111,7 @@ class SelfMatching(nn.Module):
         return torch.cat(joined, dim=-1)
 
 
-class KTNET(KnowledgeEncoder):
+class KTNET(VectorEncoder):
     """The encoder: the host, and over its last states the two layers of the paper.
 
     `KnowledgeOutput.hidden_states` are the host's, then the `node_states`. `concept_vectors [entity
@@ -120,6 +119,7 @@ class KTNET(KnowledgeEncoder):
     """
 
     config_class = KTNETConfig
+    vector_table = "concept_vectors"
     parts = {  # noqa: RUF012 - a class variable of the base
         **KnowledgeEncoder.parts,
         "reader": ("memory.", "matching.", "output."),
@@ -165,15 +165,9 @@ class KTNET(KnowledgeEncoder):
 
     def _init_weights(self, module: nn.Module) -> None:
         super()._init_weights(module)
-        if module is getattr(self, "concept_vectors", None):
-            no_special_rows(self.concept_vectors)
         if isinstance(module, SelfMatching):
             for weight in (module.query, module.key, module.product):
                 nn.init.normal_(weight, std=self.config.initializer_range)
-
-    def row_tables(self) -> tuple[RowTable, ...]:
-        """The vectors, in the space of what they were learned by."""
-        return (RowTable(name="concept_vectors.weight", of="entity"),)
 
     @property
     def n_states(self) -> int:
@@ -183,17 +177,6 @@ class KTNET(KnowledgeEncoder):
     def group_outside_host(self, name: str) -> str:
         """The layers read the host's last states; the vectors are embeddings."""
         return EMBEDDINGS if name.startswith("concept_vectors.") else HEAD
-
-    def freeze(self) -> None:
-        """Concept vectors are inputs: they are never trained."""
-        super().freeze()
-        self.concept_vectors.requires_grad_(False)
-
-    @torch.no_grad()
-    def set_vectors(self, vectors: Float[Tensor, "entity concept_width"]) -> None:
-        """Set one vector for every entity of the graph."""
-        rows = torch.arange(N_SPECIAL_ROWS, len(vectors) + N_SPECIAL_ROWS)
-        put_rows(self.concept_vectors, rows, vectors)
 
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
         """States of every word; in a batch without the vocabulary no word has a concept.

@@ -27,11 +27,17 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from kept import hosts
 from kept.batches import MASK_ROW, N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch, Visibility
+from kept.batches.host_copies import on_both
 from kept.encoders.base import EMBEDDINGS, KnowledgeConfig, KnowledgeEncoder, layer_group
 from kept.errors import BatchError, ConfigError
 from kept.graphs.graph import NodeKind
 from kept.kge.vectors import RECIPE, open_vectors, vector_rows
-from kept.layers.entity_attention import EntityEmbeddings, EntityQueries, entity_aware_layer
+from kept.layers.entity_attention import (
+    EntityEmbeddings,
+    EntityQueries,
+    RealPlaces,
+    entity_aware_layer,
+)
 from kept.layers.part_table import entity_table, held_rows, put_rows
 from kept.layers.rows import RowTable
 from kept.outputs import KnowledgeOutput
@@ -278,12 +284,15 @@ class LUKE(KnowledgeEncoder):
         """
         slots = self.slots(batch)
         n_nodes, is_entity = batch.node_ids.shape[1], _is_entity(batch)
-        states = torch.cat([self._words(batch), self._entities(batch, slots)], dim=1)
-        all_states = [states]
+        padded = torch.cat([self._words(batch), self._entities(batch, slots)], dim=1)
+        real = _real_places(batch, slots)
+        states = real.take(padded)
+        all_states = [padded]
         for number, layer in enumerate(hosts.layers(self.host)):
             if number == 0:
-                step = self._stepper(batch, slots)
-            all_states.append(step(number, layer, all_states[-1]))
+                step = self._stepper(batch, slots, real)
+            states = step(number, layer, states)
+            all_states.append(real.spread(states))
         last_slots = all_states[-1][:, n_nodes + slots.n_linked :]
         return KnowledgeOutput.of(
             [_by_node(states, is_entity, slots.n_linked) for states in all_states],
@@ -334,19 +343,20 @@ class LUKE(KnowledgeEncoder):
         return self.entity_inputs(vectors, batch.positions, slots.spans, types)
 
     def _stepper(
-        self, batch: KnowledgeBatch, slots: Slots
+        self, batch: KnowledgeBatch, slots: Slots, real: RealPlaces
     ) -> Callable[[int, nn.Module, Tensor], Tensor]:
-        """A function from the number of a layer, the layer and states to those after it."""
+        """A function from the number of a layer, the layer and states of `real` places to those
+        after it."""
         visibility, weights = self.visibility(batch, slots), batch.node_weights
         if weights is not None:
             weights = weights.gather(1, _order(batch, slots))
         if not self.config.entity_aware:
-            step = hosts.stepper(self.host, visibility, None, weights)
-            return lambda number, layer, states: step(layer, states)
+            step = hosts.stepper(self.host, visibility, real.mask, weights)
+            return lambda number, layer, states: real.take(step(layer, real.spread(states)))
         mask = visibility.attention("eager", self.host.dtype, weights=weights)
         n_words = batch.node_ids.shape[1]
         return lambda number, layer, states: entity_aware_layer(
-            layer, cast(EntityQueries, self.queries[number]), states, n_words, mask
+            layer, cast(EntityQueries, self.queries[number]), states, real, n_words, mask
         )
 
     @staticmethod
@@ -366,6 +376,21 @@ def _order(batch: KnowledgeBatch, slots: Slots) -> Int[Tensor, "batch both"]:
     n_batch, n_nodes = batch.node_ids.shape
     nodes = torch.arange(n_nodes, device=batch.node_ids.device).expand(n_batch, -1)
     return torch.cat([nodes, slots.nodes], dim=1)
+
+
+def _real_places(batch: KnowledgeBatch, slots: Slots) -> RealPlaces:
+    """Where words and entities are; what is real is counted in host memory."""
+    kinds, node_mask, targets = batch.node_kinds, batch.node_mask, batch.target_spans
+    is_word = on_both(lambda k, mask: (k == int(NodeKind.WORD)) & mask, kinds, node_mask)
+    n_entities = on_both(
+        lambda k, mask: ((k == int(NodeKind.ENTITY)) & mask).sum(1), kinds, node_mask
+    )
+    n_linked, n_slots = slots.n_linked, slots.rows.shape[1]
+    is_slot = on_both(lambda n: torch.arange(n_linked, device=n.device) < n[:, None], n_entities)
+    if targets is not None and n_slots > n_linked:
+        is_target = on_both(lambda spans: spans[..., 1] > spans[..., 0], targets)
+        is_slot = on_both(lambda *parts: torch.cat(parts, dim=1), is_slot, is_target)
+    return RealPlaces(is_word, is_slot)
 
 
 def _is_entity(batch: KnowledgeBatch) -> Bool[Tensor, "batch node"]:

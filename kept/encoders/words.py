@@ -12,7 +12,6 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
-from kept import hosts
 from kept.batches import KnowledgeBatch
 from kept.encoders.base import KnowledgeConfig, KnowledgeEncoder
 from kept.encoders.pieces import piece_vectors
@@ -41,11 +40,4 @@ class FactsAsWords(KnowledgeEncoder):
 
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
         """Return the states of every node; those of padding are meaningless."""
-        positions = hosts.own_positions(self.host, batch.positions)
-        vectors = piece_vectors(self.host, batch)
-        hidden = hosts.embed(self.host, vectors, positions, batch.segment_ids)
-        states = hosts.run(
-            self.host, hidden, batch.visibility, batch.node_mask, batch.node_weights,
-            positions=batch.positions,
-        )  # fmt: skip
-        return KnowledgeOutput.of(states)
+        return self.read(piece_vectors(self.host, batch), batch)

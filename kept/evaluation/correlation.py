@@ -12,7 +12,6 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import rankdata
 
 from kept.errors import EvaluationError
 
@@ -42,6 +41,8 @@ def spearman_parts(ours: ArrayLike, gold: ArrayLike) -> Floats:
 
     A bootstrap resamples items with their ranks among all.
     """
+    from scipy.stats import rankdata  # here: slow, and for correlations alone
+
     return pearson_parts(rankdata(ours), rankdata(gold))
 
 

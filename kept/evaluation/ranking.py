@@ -213,10 +213,6 @@ class RankingResult:
         """MR, MRR and Hits@1/3/10."""
         return {"mr": self.mr, "mrr": self.mrr, **{f"hits@{k}": self.hits(k) for k in (1, 3, 10)}}
 
-    def with_ties(self, ties: Ties) -> RankingResult:
-        """The same counts under another tie rule."""
-        return replace(self, ties=ties)
-
     def of(self, direction: Direction) -> RankingResult:
         """The queries of one direction, with the skipped ones of all."""
         return replace(self.where(self.slots == SLOTS[direction]), directions=(direction,))

@@ -8,6 +8,7 @@ an effect of knowledge. Axis legend: link, text.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -68,15 +69,16 @@ class Coverage:
         return shares | {"read": self.read / self.looked_at if has_read else None}  # type: ignore[operator]
 
     def as_json(self) -> dict[str, Any]:
-        """Counts and shares, as metrics files hold them; what was cut where anything was."""
-        counts = asdict(self)
-        if self.cut is None or not self.cut.n_cut:
-            del counts["cut"]
+        """Counts and shares, as metrics files hold them; what was cut, or read in windows."""
+        counts = asdict(dataclasses.replace(self, cut=None))
+        del counts["cut"]
+        if self.cut is not None and self.cut.has_long:
+            counts["cut"] = self.cut.as_json()
         return {**counts, "shares": self.shares}
 
     def __str__(self) -> str:
         line = f"{summary(self.as_json())} of {counted(self.n, 'texts')}"
-        return f"{line}; {self.cut}" if self.cut is not None and self.cut.n_cut else line
+        return f"{line}; {self.cut}" if self.cut is not None and self.cut.has_long else line
 
 
 def summary(coverage: dict[str, Any] | None) -> str:

@@ -32,7 +32,7 @@ class Cut:
     """How many of `n_texts` were cut at `max_words` word pieces, and what that lost.
 
     Pieces are those of the texts, without special ones; of `n_links_lost` of `n_links` no piece is
-    left.
+    left. `n_windowed` texts were read in `n_windows` windows, of at most that length.
     """
 
     max_words: int
@@ -42,6 +42,13 @@ class Cut:
     n_pieces_lost: int
     n_links: int
     n_links_lost: int
+    n_windowed: int = 0
+    n_windows: int = 0
+
+    @property
+    def has_long(self) -> bool:
+        """Whether any text was too long to be read at once."""
+        return bool(self.n_cut or self.n_windowed)
 
     def __add__(self, other: Cut) -> Cut:
         """The counts of both together, cut at the same number of word pieces."""
@@ -49,17 +56,26 @@ class Cut:
         return Cut(**sums | {"max_words": self.max_words})
 
     def as_json(self) -> dict[str, int]:
-        """The counts, as metrics files hold them."""
-        return asdict(self)
+        """The counts, as metrics files hold them; those of windows where there are any."""
+        of_windows = () if self.n_windowed else ("n_windowed", "n_windows")
+        return {name: n for name, n in asdict(self).items() if name not in of_windows}
 
     def __str__(self) -> str:
         share = self.n_pieces_lost / max(self.n_pieces, 1)
-        return (
+        cut = (
             f"{self.n_cut} of {counted(self.n_texts, 'texts')} cut at "
             f"{counted(self.max_words, 'word pieces')} "
             f"({share:.0%} of the pieces, {self.n_links_lost} of "
             f"{counted(self.n_links, 'links')} lost)"
         )
+        if not self.n_windowed:
+            return cut
+        windows = (
+            f"{self.n_windowed} of {counted(self.n_texts, 'texts')} read in "
+            f"{counted(self.n_windows, 'windows')} of "
+            f"{self.max_words} word pieces"
+        )
+        return f"{windows}; {cut}" if self.n_cut else windows
 
 
 def cut_of(
@@ -120,10 +136,13 @@ def cut_of_rows(
     words: Sequence[Words],
     rows: Sequence[Sequence[Words]],
     max_words: int,
+    *,
+    are_windows: bool = False,
 ) -> tuple[Cut, NDArray[np.bool_]]:
     """Return what is in no row of texts that are read in several: windows, or a row a choice.
 
-    `words` are all the pieces of each text, `rows` its rows of at most `max_words` pieces.
+    `words` are all the pieces of each text, `rows` its rows of at most `max_words` pieces. Texts of
+    several rows are counted where these `are_windows`.
     """
     n_pieces = n_lost = n_cut = 0
     lost_links = []
@@ -135,8 +154,9 @@ def cut_of_rows(
         is_lost = _without_pieces(text, spans) if n else np.zeros(len(text.links), np.bool_)
         lost_links.append(is_lost)
     lost = np.concatenate([np.zeros(0, np.bool_), *lost_links])
-    cut = Cut(max_words, len(texts), n_cut, n_pieces, n_lost, len(lost), int(lost.sum()))
-    return cut, lost
+    several = [len(of_text) for of_text in rows if are_windows and len(of_text) > 1]
+    counts = (len(texts), n_cut, n_pieces, n_lost, len(lost), int(lost.sum()))
+    return Cut(max_words, *counts, len(several), sum(several)), lost
 
 
 def _without_pieces(text: LinkedText, spans: NDArray[np.integer]) -> NDArray[np.bool_]:
@@ -159,6 +179,8 @@ def longer_texts(builder: BuilderConfig, n_positions: int) -> str:
 
 
 def report_cut(cut: Cut, remedy: str) -> None:
-    """Log what was cut, and what helps; nothing where nothing was."""
+    """Log what was cut, and what helps; what was read in windows is no warning."""
     if cut.n_cut:
         _log.warning("%s; %s", cut, remedy)
+    elif cut.n_windowed:
+        _log.info("%s", cut)

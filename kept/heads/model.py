@@ -225,7 +225,10 @@ class KnowledgeForTask(KnowledgeModel):
         return self
 
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:
-        """The encoder's output with `class_logits`, and the task's loss if there are labels."""
+        """The encoder's output with `class_logits`, and the task's loss if there are labels.
+
+        The loss of a text in several windows is that of the mean of their logits.
+        """
         task = _task_of(batch)
         question, (head, layer_mix) = self.question(task), self._reads(task)
         output: KnowledgeOutput = self.encoder(batch)
@@ -234,12 +237,18 @@ class KnowledgeForTask(KnowledgeModel):
             read = dataclasses.replace(output, node_states=layer_mix(output.hidden_states))
         logits: Tensor = head(read, batch, self.encoder)
         kind = task_kind(question.problem_type)
-        labels = batch.node_labels if kind.labels_nodes else batch.labels
+        labels, teacher, answers = batch.labels, batch.teacher_logits, logits
+        if kind.labels_nodes:
+            labels = batch.node_labels
+        elif batch.window_ids is not None:
+            answers = mean_of_windows(logits, batch.window_ids)
+            labels = None if labels is None else labels[batch.window_ids == 0]
+            teacher = None if teacher is None else mean_of_windows(teacher, batch.window_ids)
         losses = {}
         if labels is not None:
-            losses[question.loss] = kind.loss(logits, labels)
-        if batch.teacher_logits is not None:
-            losses[TEACHER_LOSS] = teacher_loss(logits, batch.teacher_logits)
+            losses[question.loss] = kind.loss(answers, labels)
+        if teacher is not None:
+            losses[TEACHER_LOSS] = teacher_loss(answers, teacher)
         return dataclasses.replace(output, class_logits=logits, losses=losses)
 
     def layer_weights(self, task: int = 0) -> dict[str, Any] | None:
@@ -259,6 +268,20 @@ class KnowledgeForTask(KnowledgeModel):
 def task_loss(kind: str, logits: Tensor, labels: Tensor) -> Tensor:
     """The loss of a `problem_type`; raises `BatchError` for labels that do not fit."""
     return task_kind(kind).loss(logits, labels)
+
+
+def mean_of_windows(logits: Tensor, window_ids: Tensor) -> Tensor:
+    """Return the mean logits of each text, `[text class]`, from those of its windows `[row class]`.
+
+    `window_ids [row]` is `KnowledgeBatch.window_ids`.
+
+    >>> mean_of_windows(torch.tensor([[1.0], [3.0], [5.0]]), torch.tensor([0, 1, 0])).tolist()
+    [[2.0], [5.0]]
+    """
+    texts = (window_ids == 0).cumsum(0) - 1
+    n_windows = texts.bincount()
+    sums = logits.new_zeros(len(n_windows), logits.shape[1]).index_add(0, texts, logits)
+    return sums / n_windows[:, None]
 
 
 def teacher_loss(logits: Tensor, teacher: Tensor) -> Tensor:

@@ -44,6 +44,19 @@ def with_lengths(fields: Mapping[str, Any], *, default: str | None = None) -> di
     return merged(lengths, set_fields)
 
 
+def with_windows(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields of a new run in which longer texts are read in windows, where nothing is given.
+
+    Those that say `as_published` cut them, as the library does by default.
+
+    >>> with_windows({"method": "none"})
+    {'long': 'windows', 'method': 'none'}
+    """
+    if fields.get("as_published"):
+        return dict(fields)
+    return merged({"long": "windows"}, {k: v for k, v in fields.items() if v is not None})
+
+
 def lengths_for(
     name: str, host: str | Path, graph: Mapping[str, Any], view: Mapping[str, Any]
 ) -> dict[str, dict[str, Any]]:

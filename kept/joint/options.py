@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import Field
 
 from kept.bounds import LEAST_RATE, MAX_COUNT, MAX_RATE, MAX_SEED
-from kept.help_texts import CONFIG, EPOCHS_TEXT, KG, LINKED_TEXT, REDIRECTS, RESUME, SEED
+from kept.help_texts import EPOCHS_TEXT, LINKED_TEXT, REDIRECTS, SEED
 from kept.training.options import RunOptions, option
 
 
@@ -18,8 +18,6 @@ class VectorsOptions(RunOptions):
         description="Folder of the run. vectors.txt and the checkpoint are written there.",
         json_schema_extra={"short": "-o", "field": None},
     )
-    config: Path | None = option(CONFIG, None, short="-c")
-    kg: Path | None = option(KG)
     text: tuple[Path, ...] = option(LINKED_TEXT, default=())
     redirects: Path | None = option(REDIRECTS, metavar="FILE")
     model: str | None = option(
@@ -52,4 +50,3 @@ class VectorsOptions(RunOptions):
         flag="--set",
         metavar="NAME=VALUE",
     )
-    resume: bool = option(RESUME, None, default=False)

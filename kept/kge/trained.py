@@ -21,10 +21,10 @@ from kept.kge.splits import Seen, Splits
 from kept.model_files import readable, require_finite
 from kept.values import shown_value
 from kg_loaders import GraphMismatchError, KnowledgeGraph
+from kg_loaders.disk.columns import replaced
 from kg_loaders.disk.seals import FolderFormat, is_of, open_sealed, seal
 from kg_loaders.disk.writing import whole_folder
 
-KIND = "trained scorer"
 WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
 SCORER = FolderFormat(
     kind="kept triple scorer",
@@ -100,7 +100,7 @@ def write_described(
     WriteError: the folder exists or cannot be written.
     """
     tensors = save({name: t.detach().cpu().contiguous() for name, t in weights.items()})
-    with whole_folder(folder, kind=KIND, is_kind=is_scorer, force=force) as part:
+    with whole_folder(folder, **replaced(SCORER), force=force) as part:
         (part / WEIGHTS).write_bytes(tensors)
         further = sorted(extra_files(part))
         listed = {**described, "further": further} if further else described

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from kept.batches import PAD_ROW, KnowledgeBatch, Role
-from kept.batches.host_copies import on_host
+from kept.batches.host_copies import on_both, on_host, places
 from kept.errors import BatchError
 
 N_NODE_TYPES = len(Role) + 1
@@ -106,42 +106,57 @@ def typed_graph(
     is_real = F.pad(ids != PAD_ROW, (1, 0), value=True)
     first = len(CONTEXT_RELATIONS)
     third = first + n_relations if all_entities else None
-    heads, kinds, tails, masks = _edges_of_context(batch, third)
+    heads, kinds, tails = _edges_of_context(batch.subgraph_roles, third)
     heads = torch.cat([heads, edges[..., 0] + 1], dim=1)
     tails = torch.cat([tails, edges[..., 2] + 1], dim=1)
     kinds = torch.cat([kinds, edges[..., 1] + first], dim=1)
-    is_edge = torch.cat([masks, edges[..., 0] >= 0], dim=1)
+    is_edge = on_both(
+        lambda roles, edges: torch.cat([_are_joined(roles, third), edges[..., 0] >= 0], dim=1),
+        batch.subgraph_roles,
+        edges,
+    )
     n_batch, n_places = types.shape
     starts = torch.arange(n_batch, device=ids.device)[:, None] * n_places
     spare = n_batch * n_places
     sources, targets = ((ends + starts).where(is_edge, spare).flatten() for ends in (heads, tails))
-    kinds, is_edge = kinds.where(is_edge, 0).flatten(), is_edge.flatten()
+    kinds, mask = kinds.where(is_edge, 0).flatten(), is_edge.flatten()
+    if not torch.compiler.is_compiling():  # how many edges there are depends on the data
+        real = places(lambda each: each, is_edge)
+        sources, targets, kinds, mask = (
+            each.index_select(0, real) for each in (sources, targets, kinds, mask)
+        )
     n_types = n_edge_types(n_relations, all_entities=all_entities)
     index = torch.stack([torch.cat([sources, targets]), torch.cat([targets, sources])])
     counted = torch.ones_like(is_real) if with_padding else is_real
     return TypedGraph.of(
         index, torch.cat([kinds, kinds + n_types // 2]),
         torch.cat([types.flatten(), types.new_zeros(1)]), n_edge_types=n_types,
-        edge_mask=torch.cat([is_edge, is_edge]),
+        edge_mask=torch.cat([mask, mask]),
         node_mask=torch.cat([counted.flatten(), counted.new_zeros(1)]),
     )  # fmt: skip
 
 
 def _edges_of_context(
-    batch: KnowledgeBatch, third: int | None
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Heads, types, tails and masks of the edges from the context node, all `[batch edge]`.
+    roles: Int[Tensor, "batch entity"], third: int | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Heads, types and tails of the edges from the context node, all `[batch edge]`.
 
-    `third` is the type of those to entities of any role, None where there are none.
+    `third` is the type of those to entities of any role, None where there are none. Not all are
+    edges: see `_are_joined`.
     """
-    roles = batch.subgraph_roles
-    assert roles is not None
-    places = torch.arange(1, roles.shape[1] + 1, device=roles.device).expand_as(roles)
-    is_joined = [roles == role for role in CONTEXT_RELATIONS]
+    numbers = torch.arange(1, roles.shape[1] + 1, device=roles.device).expand_as(roles)
     kinds = [torch.full_like(roles, number) for number in range(len(CONTEXT_RELATIONS))]
     if third is not None:
-        for role in CONTEXT_RELATIONS:
-            is_joined.append((roles >= 0) & (roles != role))
-            kinds.append(torch.full_like(roles, third))
-    tails = places.repeat(1, len(kinds))
-    return torch.zeros_like(tails), torch.cat(kinds, 1), tails, torch.cat(is_joined, 1)
+        kinds += [torch.full_like(roles, third)] * len(CONTEXT_RELATIONS)
+    tails = numbers.repeat(1, len(kinds))
+    return torch.zeros_like(tails), torch.cat(kinds, 1), tails
+
+
+def _are_joined(
+    roles: Int[Tensor, "batch entity"], third: int | None
+) -> Bool[Tensor, "batch edge"]:
+    """Which of `_edges_of_context` there are."""
+    are_joined = [roles == role for role in CONTEXT_RELATIONS]
+    if third is not None:
+        are_joined += [(roles >= 0) & (roles != role) for role in CONTEXT_RELATIONS]
+    return torch.cat(are_joined, 1)

@@ -83,7 +83,8 @@ class Prediction:
 class ScoredItem:
     """What a model says of one item: the `logits` of its rows, and what its answer is read from.
 
-    `words` returns where each of its words is, `[word 2]`; `spans` the best spans of its `text`.
+    `words` returns where each of its words is, `[word 2]`, nodes of all rows counted through;
+    `spans` the best spans of its `text`.
     """
 
     logits: Tensor
@@ -167,6 +168,10 @@ class TaskKind:
 
     def constant_warning(self, labels: Sequence[Labels]) -> str | None:
         """Return what to say where all labels of training are alike; of classes others say it."""
+        return None
+
+    def undefined_scores(self, labels: Sequence[Labels]) -> str | None:
+        """Return which scores mean nothing for the labels of an evaluation split, and why."""
         return None
 
     def constant_answer(self, labels: Sequence[Labels]) -> Labels:
@@ -283,7 +288,7 @@ class Tagging(TaskKind):
 
     def predict(self, item: ScoredItem) -> Prediction:
         """The best class at the first node of every word; OUTSIDE for a word without a node."""
-        logits = item.logits[0]
+        logits = item.logits.flatten(0, 1)
         best = logits.argmax(dim=1).tolist()
         shares = self.shares(logits.double()).amax(dim=1).tolist()
         places = [start if start < stop else None for start, stop in item.words()]
@@ -358,6 +363,12 @@ class Regression(TaskKind):
         only = f"every training score is {scores.pop()}: a model learns that number alone, and"
         return f"{only} correlations say nothing"
 
+    def undefined_scores(self, labels: Sequence[Labels]) -> str | None:
+        scores = {float(label) for each in labels for label in each}
+        return (
+            f"every score is {scores.pop()}: correlations say nothing" if len(scores) == 1 else None
+        )
+
     def constant_answer(self, labels: Sequence[Labels]) -> Labels:
         """The mean."""
         return (f"{np.mean([float(each[0]) for each in labels]):.6f}",)
@@ -404,7 +415,7 @@ class SpanExtraction(TaskKind):
         return Prediction((answer,), (float(shares[torch.tensor(is_answer)].sum()),))
 
     def constant_warning(self, labels: Sequence[Labels]) -> str | None:
-        if not labels or any(labels):
+        if not labels or any(answer != NO_ANSWER for each in labels for answer in each):
             return None
         only = f"none of the {len(labels)} training questions has an answer"
         return f"{only}: a model learns to give none"

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.optim import Optimizer
 
 from kept.errors import ConfigError
-from kept.training.row_adam import row_blocks, rows_with_gradients, write_rows
+from kept.training.row_adam import RowOptimizer, row_blocks, write_rows
 
 
-class RowAdagrad(Optimizer):
+class RowAdagrad(RowOptimizer):
     """Adagrad (Duchi et al. 2011) that adds up the mean square of a row's gradient, one number.
 
     As the row-wise Adagrad of large recommenders (Mudigere et al. 2022, "Software-hardware
@@ -27,28 +26,14 @@ class RowAdagrad(Optimizer):
             raise ConfigError(f"RowAdagrad needs lr >= 0 and eps > 0; got {lr}, {eps}")
         super().__init__(params, {"lr": lr, "eps": eps})
 
-    @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """One update of every touched row."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            for table in group["params"]:
-                if table.grad is None:
-                    continue
-                state = self.state[table]
-                if not state:
-                    state["sum"] = torch.zeros(len(table), device=table.device)
-                _update(table, state["sum"], *rows_with_gradients(table.grad), group)
-        return loss
-
-
-def _update(table: Tensor, sums: Tensor, rows: Tensor, grad: Tensor, group: dict[str, Any]) -> None:
-    """Add up and update block by block: what is read twice is still in the cache."""
-    for at, change in row_blocks(table, rows, grad):
-        sums[at] += change.float().square().mean(1)
-        scale = group["lr"] / (sums[at].sqrt() + group["eps"])
-        values = table.index_select(0, at)
-        write_rows(table, at, values.sub_(change * scale[:, None].to(change.dtype)))
+    def _update(self, table: Tensor, rows: Tensor, grad: Tensor, group: dict[str, Any]) -> None:
+        """Add up and update block by block: what is read twice is still in the cache."""
+        state = self.state[table]
+        if not state:
+            state["sum"] = torch.zeros(len(table), device=table.device)
+        sums = state["sum"]
+        for at, change in row_blocks(table, rows, grad):
+            sums[at] += change.float().square().mean(1)
+            scale = group["lr"] / (sums[at].sqrt() + group["eps"])
+            values = table.index_select(0, at)
+            write_rows(table, at, values.sub_(change * scale[:, None].to(change.dtype)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
@@ -16,7 +17,28 @@ ROWS_AT_ONCE = 256
 """On a CPU: as many as its cache holds with their moments."""
 
 
-class RowAdam(Optimizer):
+class RowOptimizer(Optimizer, ABC):
+    """Abstract: updates the rows of tables that have a gradient; all others stay unchanged."""
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+        """One update of every touched row."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for table in group["params"]:
+                if table.grad is not None:
+                    self._update(table, *rows_with_gradients(table.grad), group)
+        return loss
+
+    @abstractmethod
+    def _update(self, table: Tensor, rows: Tensor, grad: Tensor, group: dict[str, Any]) -> None:
+        """Update these rows of a table."""
+
+
+class RowAdam(RowOptimizer):
     """Adam (Kingma and Ba 2015) on the rows that have a gradient; all others stay unchanged.
 
     A row is touched when it is in the sparse gradient, or when its dense gradient is not zero.
@@ -41,19 +63,6 @@ class RowAdam(Optimizer):
         if counter not in ("row", "global"):
             raise ConfigError(f"counter is {counter!r}; use 'row' or 'global'")
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "counter": counter})
-
-    @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """One update of every touched row."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            for table in group["params"]:
-                if table.grad is not None:
-                    self._update(table, *rows_with_gradients(table.grad), group)
-        return loss
 
     def _update(self, table: Tensor, rows: Tensor, grad: Tensor, group: dict[str, Any]) -> None:
         state = self.state[table]

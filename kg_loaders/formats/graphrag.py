@@ -23,7 +23,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kg_loaders.budget import FREE_BYTES
 from kg_loaders.damage import DamageReport
 from kg_loaders.disk.writing import whole_folder
 from kg_loaders.errors import KgError, SourceError
@@ -41,6 +40,7 @@ from kg_loaders.formats.round_trip import (
     relation_note,
     relation_texts,
 )
+from kg_loaders.formats.tables.parquet import require_affordable
 from kg_loaders.records import Record, Text, TextKind, Triple
 from kg_loaders.store import KnowledgeGraph
 
@@ -120,7 +120,7 @@ def _rows(
                     f"{path} has the columns {schema.names}, and no {missing[0]}: it is not "
                     "GraphRAG's"
                 )
-            _require_affordable(path, file, report)
+            require_affordable(path, file, report)
             wanted = [name for name in (*needed, "type", "description", NOTE)
                       if name in schema.names and _is_text(schema.field(name).type)]  # fmt: skip
             unfit = [name for name in needed if name not in wanted]
@@ -141,15 +141,6 @@ def _rows(
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise SourceError(f"{path} cannot be read as Parquet: {reason}; write it again") from error
-
-
-def _require_affordable(path: Path, file: pq.ParquetFile, report: DamageReport) -> None:
-    groups = (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups))
-    n_bytes = sum(int(group.total_byte_size) for group in groups)
-    limit = report.budget.expansion
-    if n_bytes > FREE_BYTES + limit * path.stat().st_size:
-        what = f"it unfolds to more than {limit} times its size"
-        raise report.budget.error(str(path), "expansion", what)
 
 
 def _is_text(kind: Any) -> bool:

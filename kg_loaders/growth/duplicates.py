@@ -58,7 +58,7 @@ def propose(graph: KnowledgeGraph) -> list[Pair]:
     more facts is kept.
     """
     parts = _Parts(graph)
-    pairs = [parts.pair(a, b, names) for (a, b), names in sorted(_sharing(graph).items())]
+    pairs = [parts.pair(a, b, names) for (a, b), names in _sharing(graph).items()]
     return sorted(pairs, key=lambda pair: (-pair.score, pair.keep, pair.drop))
 
 
@@ -217,7 +217,7 @@ def _targets(graph: KnowledgeGraph, pairs: list[Pair]) -> NDArray[np.int32]:
         return np.arange(n, dtype=np.int32)
     keeps, drops = np.array(same, np.int64).T
     links = coo_array((np.ones(len(keeps), np.int8), (keeps, drops)), shape=(n, n))
-    group = connected_components(links, directed=False)[1]
+    group = connected_components(links)[1]  # weakly: by pairs in either direction
     for pair, (keep, drop) in zip(pairs, ends, strict=True):
         if pair.same is False and group[keep] == group[drop]:
             raise DamageError(

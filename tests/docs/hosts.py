@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from kept.decoders.hosts import FAMILIES as DECODERS
 from kept.host_families import FAMILIES, Family
 from kept.methods import METHODS
 from tests.docs.methods import table
@@ -57,7 +58,9 @@ ways, that it takes vectors for words, and that padding changes nothing.
 The linker's re-ranker and tagger need such a family too. Attention weights (`kept predict
 --explain`) are not given for ALBERT, MPNet and DeBERTa; the rest of the explanation is.
 
-Left-to-right models are hosts of another kind: see [decoders](../how-to/decoders.md).
+Left-to-right models are hosts of another kind: see [decoders](../how-to/decoders.md). Their
+families are {_list([*DECODERS])}.
+Each is tested with facts as branches and as nodes, with a cache, with LoRA and with adapters.
 """
 
 

@@ -88,10 +88,10 @@ def page() -> str:
 def _how_it_works(name: str, host: PreTrainedModel) -> list[str]:
     line = METHODS[name]
     losses = (
-        f"[`{loss}`]({place(OBJECTIVES[loss].options)}): {asks}" for loss, asks in _losses(name)
+        f"[`{loss}`]({link_to(OBJECTIVES[loss].options)}): {asks}" for loss, asks in _losses(name)
     )
-    own = ROOT / f"docs/reference/methods/{name}.md"
-    more = f" ([more](methods/{name}.md))" if own.exists() else ""
+    page = ROOT / f"docs/reference/methods/{name}.md"
+    more = f" ([more](methods/{name}.md))" if page.exists() else ""
     facts = "" if line.reads_facts or name == BASELINE else ", no facts"
     return [
         f"`{name}`",
@@ -124,23 +124,23 @@ def _as_published(name: str) -> list[str]:
 def _losses(name: str) -> list[tuple[str, str]]:
     """What a method is asked for while it pre-trains, trees among it where it reads them."""
     line = METHODS[name]
-    found = [*line.objectives, *([TREES] if line.on_trees else [])]
-    return [(loss, OBJECTIVES[loss].asks) for loss in found]
+    names = [*line.objectives, *([TREES] if line.on_trees else [])]
+    return [(loss, OBJECTIVES[loss].asks) for loss in names]
 
 
 def own_losses(name: str) -> str:
     """What only this method predicts; of the baseline, all that it does."""
     losses = _losses(name)
-    own = [(loss, asks) for loss, asks in losses if loss != "mlm"]
+    other_losses = [(loss, asks) for loss, asks in losses if loss != "mlm"]
     if name != BASELINE and not METHODS[name].needs_training:
         return "the task's alone; works without pre-training"
-    return "; ".join(f"{asks} (`{loss}`)" for loss, asks in own or losses)
+    return "; ".join(f"{asks} (`{loss}`)" for loss, asks in other_losses or losses)
 
 
 def _files(name: str) -> Iterator[str]:
     line = METHODS[name]
-    yield f"[view]({place(line.view)})"
-    yield f"[encoder]({place(line.encoder)})"
+    yield f"[view]({link_to(line.view)})"
+    yield f"[encoder]({link_to(line.encoder)})"
     if name in CONVERTERS:
         yield f"[converter](../../{CONVERTERS[name].replace('.', '/')}.py)"
     root = ROOT / "tests/parity"
@@ -153,7 +153,7 @@ def _files(name: str) -> Iterator[str]:
         yield f"parity {', '.join(links)}"
 
 
-def place(part: Any) -> str:
+def link_to(part: Any) -> str:
     """Where a part of `kept` is defined, from docs/reference/."""
     return f"../../{part.__module__.replace('.', '/')}.py"
 
@@ -177,9 +177,9 @@ def parameters_added(line: Method, host: PreTrainedModel) -> str:
     first, *further = (added(line, host, world(*each)) for each in sizes)
     entity, relation, kind = (n - first for n in further)
     terms = {"(E + R)": entity} if entity == relation else {"E": entity, "R": relation}
-    found = [f"{width} {of}" for of, width in {**terms, "S": kind}.items() if width]
+    widths = [f"{width} {of}" for of, width in {**terms, "S": kind}.items() if width]
     fixed = first - 4 * entity - 2 * relation - 2 * kind
-    return " + ".join([*([f"{fixed:,}"] if fixed or not found else []), *found])
+    return " + ".join([*([f"{fixed:,}"] if fixed or not widths else []), *widths])
 
 
 def added(line: Method, host: PreTrainedModel, graph: KnowledgeGraph) -> int:

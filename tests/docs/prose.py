@@ -90,7 +90,7 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 def pages() -> list[Path]:
     """Return the pages that people read, sorted; those that programs write are among them."""
-    return sorted({path for place in PLACES for path in ROOT.glob(place)})
+    return sorted({path for pattern in PLACES for path in ROOT.glob(pattern)})
 
 
 def sentences(text: str, path: Path) -> list[Sentence]:
@@ -145,13 +145,13 @@ def report(paths: Sequence[Path]) -> Iterator[str]:
         of_page = sentences(path.read_text(encoding="utf-8"), path)
         everything += of_page
         for sentence in of_page:
-            place = f"{path.relative_to(ROOT)}:{sentence.line}"
+            location = f"{path.relative_to(ROOT)}:{sentence.line}"
             for term in terms:
                 for hit in term.hits(sentence.text):
                     n_hits += 1
-                    yield f"{place}: “{hit}”: write {term.term}"
+                    yield f"{location}: “{hit}”: write {term.term}"
             if sentence.is_long:
-                yield f"{place}: {sentence.n_words} words: {sentence.text[:70]}…"
+                yield f"{location}: {sentence.n_words} words: {sentence.text[:70]}…"
         name, share = path.relative_to(ROOT), share_of_long(of_page)
         yield f"{name}: {share:.1%} of {len(of_page)} sentences are long"
     share, n = share_of_long(everything), len(everything)

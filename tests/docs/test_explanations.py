@@ -16,5 +16,5 @@ def test_the_examples_print_what_is_shown(name: str, monkeypatch: pytest.MonkeyP
     text = (PAGES / f"{name}.md").read_text(encoding="utf-8")
     programs = loaded("pages").Page(f"{name}.md", text).programs
     assert programs
-    assert all(shown for _, shown in programs)
+    assert all(output for _, output in programs)
     loaded("__main__").run_python(programs)

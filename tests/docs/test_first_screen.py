@@ -33,16 +33,16 @@ def test_the_picture_says_what_the_demo_wrote(tmp_path: Path) -> None:
                           "after": explained("smith", "baker")}}  # fmt: skip
     (tmp_path / "private" / "a.json").write_text(json.dumps({"answers": [], "changes": None}))
     (tmp_path / "private" / "b.json").write_text(json.dumps({"answers": [], "changes": changes}))
-    made = tmp_path / "made.svg"
-    subprocess.run([sys.executable, str(SCRIPT), str(tmp_path), str(made)], check=True)
-    texts = [each.text or "" for each in ElementTree.parse(made).iter(f"{SVG}text")]
+    picture = tmp_path / "made.svg"
+    subprocess.run([sys.executable, str(SCRIPT), str(tmp_path), str(picture)], check=True)
+    texts = [each.text or "" for each in ElementTree.parse(picture).iter(f"{SVG}text")]
     assert "“A<b> & co.” What does A<b> work as?" in texts
     assert texts.count("0.90") == texts.count("0.10") == 2
     assert {"A<b> — works as → baker", "A<b> — works as → smith"} <= set(texts)
     assert any("75.0% of the answers follow the graph, 12.5% stay" in text for text in texts)
     (tmp_path / "private" / "b.json").unlink()
     refused = subprocess.run(
-        [sys.executable, str(SCRIPT), str(tmp_path), str(made)], capture_output=True, text=True,
+        [sys.executable, str(SCRIPT), str(tmp_path), str(picture)], capture_output=True, text=True,
         check=False,
     )  # fmt: skip
     assert (refused.returncode, "holds no edit" in refused.stderr) == (1, True)
@@ -59,7 +59,7 @@ def test_the_committed_picture_shows_a_change() -> None:
 def test_the_page_of_journeys_names_them_all() -> None:
     walked = re.findall(r"^journey (\w+) ", JOURNEYS.read_text(encoding="utf-8"), re.MULTILINE)
     page = (ROOT / "docs/results/journeys.md").read_text(encoding="utf-8")
-    told = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
-    assert told[: len(walked)] == walked
-    assert set(told) == set(walked)
+    names = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
+    assert names[: len(walked)] == walked
+    assert set(names) == set(walked)
     assert len(walked) == 8

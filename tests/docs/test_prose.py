@@ -34,8 +34,8 @@ told beside: this is code.
 
 
 def test_prose_is_read_and_code_and_numbers_are_not() -> None:
-    found = [(each.line, each.text, each.n_words) for each in sentences(PAGE, Path("page.md"))]
-    assert found == [
+    rows = [(each.line, each.text, each.n_words) for each in sentences(PAGE, Path("page.md"))]
+    assert rows == [
         (1, "A title", 2),
         (3, "First sentence, with ‹code› in it.", 6),
         (3, "Second one goes over two lines, see a link.", 9),

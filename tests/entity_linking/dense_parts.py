@@ -16,16 +16,16 @@ class TrigramEncoder:
 
     def __init__(self, width: int = 64, *, stop_after: int | None = None) -> None:
         self.width, self.stop_after = width, stop_after
-        self.asked: list[str] = []
+        self.surfaces: list[str] = []
 
     @property
     def name(self) -> str:
         return f"trigrams/{self.width}"
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        if self.stop_after is not None and len(self.asked) + len(texts) > self.stop_after:
+        if self.stop_after is not None and len(self.surfaces) + len(texts) > self.stop_after:
             raise KeyboardInterrupt
-        self.asked += texts
+        self.surfaces += texts
         vectors = np.zeros((len(texts), self.width), np.float32)
         for row, text in enumerate(texts):
             form = f"  {text.lower()}  "

@@ -91,7 +91,7 @@ def byte_oracle(text: str, pieces: list[str], *, trim: bool, prefix: bool) -> Sp
             places.pop(spared)
         while trim and places and values[places[-1]] == 0x20:
             places.pop()
-        spans.append(around([owners[place] for place in places]))
+        spans.append(around([owners[position] for position in places]))
     assert at == len(values), "the pieces spell the text"
     return spans
 
@@ -173,7 +173,7 @@ KINDS = {
     "bert-cased": word_kind(lower=False),
 }
 each_kind = pytest.mark.parametrize("name", sorted(KINDS))
-drawn = settings(deadline=None, max_examples=30)
+with_few_examples = settings(deadline=None, max_examples=30)
 
 
 @st.composite
@@ -190,7 +190,7 @@ def touching(spans: Spans, mention: Mention) -> list[int]:
 
 
 @each_kind
-@drawn
+@with_few_examples
 @given(case=texts_with_mentions())
 @example(case=("가\u302e\u0301", [Mention(0, 1)]))
 @example(case=("a\u0315\u0300b", [Mention(1, 2)]))
@@ -211,7 +211,7 @@ def test_pieces_are_those_that_touch(name: str, case: tuple[str, list[Mention]])
 
 
 @each_kind
-@drawn
+@with_few_examples
 @given(text=TEXTS)
 def test_offsets_are_those_of_the_oracle(name: str, text: str) -> None:
     actual = KINDS[name].tokenizer.encode(text).offsets
@@ -222,7 +222,7 @@ def test_offsets_are_those_of_the_oracle(name: str, text: str) -> None:
 
 
 @each_kind
-@drawn
+@with_few_examples
 @given(case=texts_with_mentions())
 def test_many_at_once_are_one_by_one(name: str, case: tuple[str, list[Mention]]) -> None:
     text, mentions = case
@@ -239,7 +239,7 @@ def test_many_at_once_are_one_by_one(name: str, case: tuple[str, list[Mention]])
 
 
 @each_kind
-@drawn
+@with_few_examples
 @given(case=texts_with_mentions(), max_length=st.integers(3, 30))
 def test_every_link_is_placed_or_told(
     name: str, case: tuple[str, list[Mention]], max_length: int

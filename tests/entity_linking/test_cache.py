@@ -23,14 +23,14 @@ class Counting:
     """Remembers what it was asked."""
 
     def __init__(self, linker: DictionaryLinker) -> None:
-        self.linker, self.asked = linker, 0
+        self.linker, self.n_texts = linker, 0
 
     def link(self, texts: Sequence[str]) -> list[LinkedText]:
-        self.asked += len(texts)
+        self.n_texts += len(texts)
         return self.linker.link(texts)
 
     def disambiguate(self, texts: Sequence[LinkedText]) -> list[LinkedText]:
-        self.asked += len(texts)
+        self.n_texts += len(texts)
         return self.linker.disambiguate(texts)
 
 
@@ -43,24 +43,24 @@ def test_a_hit_equals_what_was_computed(linker: Counting, tmp_path: Path) -> Non
     expected = linker.linker.link(TEXTS)
     cached = CachedLinker(linker, tmp_path / "cache", "one")
     assert cached.link(TEXTS) == expected
-    assert linker.asked == 4, "a text that comes twice is asked once"
+    assert linker.n_texts == 4, "a text that comes twice is asked once"
     assert cached.link(TEXTS[::-1]) == expected[::-1]
     again = CachedLinker(linker, tmp_path / "cache", "one")
     assert again.link(TEXTS) == expected
-    assert (linker.asked, again.hits, again.misses, len(again)) == (4, 5, 0, 4)
+    assert (linker.n_texts, again.hits, again.misses, len(again)) == (4, 5, 0, 4)
 
 
 def test_keys_and_mentions_part_the_results(linker: Counting, tmp_path: Path) -> None:
     one, two = (CachedLinker(linker, tmp_path, key) for key in ("one", "two"))
     one.link(["In Paris."])
     two.link(["In Paris."])
-    assert linker.asked == 2
-    given = LinkedText("In Paris.", (gold_link(3, 8, None),), "7")
-    actual = one.disambiguate([given])
+    assert linker.n_texts == 2
+    text = LinkedText("In Paris.", (gold_link(3, 8, None),), "7")
+    actual = one.disambiguate([text])
     assert (actual[0].id, actual[0].links[0].entity) == ("7", "Q90")
-    assert one.disambiguate([replace(given, id="8")]) == [replace(actual[0], id="8")]
-    assert linker.asked == 3
-    other = replace(given, links=(gold_link(0, 2, None),))
+    assert one.disambiguate([replace(text, id="8")]) == [replace(actual[0], id="8")]
+    assert linker.n_texts == 3
+    other = replace(text, links=(gold_link(0, 2, None),))
     assert one.disambiguate([other])[0].links[0].entity is None
 
 
@@ -70,9 +70,9 @@ def test_the_oldest_go_first(linker: Counting, tmp_path: Path) -> None:
         cached.link([f"Paris {number}"])
     assert len(cached) == 3
     cached.link(["Paris 9", "Paris 8", "Paris 7"])
-    assert linker.asked == 10
+    assert linker.n_texts == 10
     cached.link(["Paris 0"])
-    assert linker.asked == 11
+    assert linker.n_texts == 11
     cached.clear()
     assert len(cached) == 0
     assert cached.link(["Paris 9"]) == linker.linker.link(["Paris 9"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -22,13 +23,13 @@ SENTENCE = "Paris lies on the Seine, and Rome does not."
 
 
 def _links(*links: tuple[int, int, str | None], text: str = SENTENCE) -> list[tuple[str, str]]:
-    given = LinkedText(text, tuple(gold_link(*link) for link in links))
-    (done,) = with_links([given], DictionaryLinker(GRAPH))
+    linked = LinkedText(text, tuple(gold_link(*link) for link in links))
+    (done,) = with_links([linked], DictionaryLinker(GRAPH))
     return [(text[k.start : k.end], k.entity or "-") for k in done.links]
 
 
 @pytest.mark.parametrize(
-    "own",
+    "placed",
     [
         (),
         ((0, 5, None),),
@@ -38,8 +39,10 @@ def _links(*links: tuple[int, int, str | None], text: str = SENTENCE) -> list[tu
         ((14, 23, None),),
     ],
 )
-def test_a_text_without_any_entity_gets_all_links(own: tuple[tuple[int, int, None], ...]) -> None:
-    assert _links(*own) == [("Paris", PARIS), ("Seine", SEINE), ("Rome", ROME)]
+def test_a_text_without_any_entity_gets_all_links(
+    placed: tuple[tuple[int, int, None], ...],
+) -> None:
+    assert _links(*placed) == [("Paris", PARIS), ("Seine", SEINE), ("Rome", ROME)]
 
 
 def test_mentions_that_no_link_touches_stay() -> None:
@@ -61,8 +64,11 @@ def test_a_text_whose_mentions_all_have_entities_is_the_same_object() -> None:
 
 def test_no_link_reaches_across_the_border_of_a_pair() -> None:
     graph = graph_from_records([Text("Q60", TextKind.LABEL, "New York")])
-    text = LinkedText("It is New York", (), pair_start=10)
-    assert with_links([text], DictionaryLinker(graph))[0].links == ()
+    n_links = {}
+    for border in (6, 10, 14):
+        text = LinkedText("It is New York, he says", (), pair_start=border)
+        n_links[border] = len(with_links([text], DictionaryLinker(graph))[0].links)
+    assert n_links == {6: 1, 10: 0, 14: 1}, "it may begin or end there"
 
 
 def test_mentions_side_by_side_do_not_touch() -> None:
@@ -94,6 +100,15 @@ def test_a_proposal_without_entity_takes_no_mentions_place() -> None:
     assert [(k.start, k.end, k.entity) for k in done.links] == [
         (0, 5, PARIS), (6, 10, None), (6, 13, None),
     ]  # fmt: skip
+
+
+def test_a_completed_mention_keeps_its_own_words() -> None:
+    seine = replace(gold_link(14, 23, None), text="the Seine")
+    proposal = _Proposes((0, 5, PARIS), (18, 23, SEINE))
+    proposal.links = tuple(replace(link, text="Seine", label="river") for link in proposal.links)
+    (done,) = with_links([LinkedText(SENTENCE, (gold_link(0, 5, ROME), seine))], proposal)
+    link = done.links[1]
+    assert (link.text, link.label, link.entity, link.start) == ("the Seine", "river", SEINE, 14)
 
 
 def test_some_link_with_an_entity_is_enough() -> None:

@@ -74,8 +74,8 @@ def test_shares_are_exact_and_nested(
     assert swapped_worse <= swapped
     other, _ = corrupt(texts, swap=high, seed=seed)
     _, swapped_other = spoiled(texts, other)
-    fewer, _ = corrupt(texts, swap=low, seed=seed)
-    assert spoiled(texts, fewer)[1] <= swapped_other
+    mildly, _ = corrupt(texts, swap=low, seed=seed)
+    assert spoiled(texts, mildly)[1] <= swapped_other
     n_nil = [[link.entity for link in t.links].count(None) for t in result]
     assert n_nil == list(sizes)
 
@@ -126,17 +126,17 @@ def typed_graph() -> KnowledgeGraph:
 
 
 def test_the_graph_gives_type_then_degree_then_any(typed_graph: KnowledgeGraph) -> None:
-    drawn: dict[str, set[tuple[str | None, str]]] = {}
+    origins: dict[str, set[tuple[str | None, str]]] = {}
     for entity in ("Q1", "Q3", "unknown"):
         for seed in range(30):
             (result,), report = corrupt(gold(entity), swap=1.0, seed=seed, graph=typed_graph)
             (origin,) = (name for name, n in report.swapped_by.items() if n)
             link = result.links[0]
             assert link.candidates == (Candidate(str(link.entity), 1.0, 1.0, "swapped on purpose"),)
-            drawn.setdefault(entity, set()).add((link.entity, origin))
-    assert drawn["Q1"] == {("Q2", "type")}
-    assert drawn["Q3"] == {("Q4", "degree"), ("Q5", "degree"), ("Q6", "degree")}
-    assert drawn["unknown"] == {(f"Q{i}", "any") for i in range(1, 7)}
+            origins.setdefault(entity, set()).add((link.entity, origin))
+    assert origins["Q1"] == {("Q2", "type")}
+    assert origins["Q3"] == {("Q4", "degree"), ("Q5", "degree"), ("Q6", "degree")}
+    assert origins["unknown"] == {(f"Q{i}", "any") for i in range(1, 7)}
 
 
 def test_a_lonely_degree_falls_back_to_any(small_graph: KnowledgeGraph) -> None:
@@ -174,7 +174,7 @@ def test_every_process_corrupts_alike() -> None:
         "made, _ = corrupt(texts, drop=.4, seed=5)\n"
         "print(b''.join(map(to_json, made)).decode())"
     )
-    ran = [
+    outputs = [
         subprocess.run(
             [sys.executable, "-c", code],
             env={**os.environ, "PYTHONHASHSEED": seed},
@@ -187,7 +187,7 @@ def test_every_process_corrupts_alike() -> None:
         for i in range(9)
     ]
     here, _ = corrupt(texts, drop=0.4, seed=5)
-    assert ran == [b"".join(map(to_json, here)).decode() + "\n"] * 2
+    assert outputs == [b"".join(map(to_json, here)).decode() + "\n"] * 2
 
 
 def test_faults_are_named(typed_graph: KnowledgeGraph) -> None:

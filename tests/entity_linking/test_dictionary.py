@@ -36,7 +36,7 @@ def surfaces(linker: DictionaryLinker, text: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("labels", "text", "found"),
+    ("labels", "text", "mentions"),
     [
         (["New York", "New York City", "York"], "New York City, York", ["New York City", "York"]),
         (["New York", "New York Cit"], "in New York City", ["New York"]),
@@ -58,12 +58,12 @@ def surfaces(linker: DictionaryLinker, text: str) -> list[str]:
         (["A", "B"], "A B A", ["A", "B", "A"]),
     ],
 )
-def test_mentions(labels: list[str], text: str, found: list[str]) -> None:
-    assert surfaces(linker_over(*labels), text) == found
+def test_mentions(labels: list[str], text: str, mentions: list[str]) -> None:
+    assert surfaces(linker_over(*labels), text) == mentions
 
 
 @pytest.mark.parametrize(
-    ("case", "label", "found", "missed"),
+    ("case", "label", "matching", "missed"),
     [
         ("smart", "Paris", ["Paris", "PARIS"], ["paris", "PArIS"]),
         ("smart", "asthma attack", ["asthma attack", "Asthma attack", "Asthma Attack"], ["ASThma"]),
@@ -76,9 +76,9 @@ def test_mentions(labels: list[str], text: str, found: list[str]) -> None:
         ("insensitive", "ΣΊΣΥΦΟΣ", ["Σίσυφος"], []),
     ],
 )
-def test_case_policies(case: Case, label: str, found: list[str], missed: list[str]) -> None:
+def test_case_policies(case: Case, label: str, matching: list[str], missed: list[str]) -> None:
     linker = linker_over(label, case=case)
-    for surface in found:
+    for surface in matching:
         text = f"ßİ «{surface}» ß"
         assert surfaces(linker, text) == [surface]
     for surface in missed:
@@ -93,7 +93,7 @@ PEOPLE = ("Anna Berg", "Lea Holt", "Will Rose", "Rose Hill", "Rose")
 
 
 @pytest.mark.parametrize(
-    ("labels", "found"),
+    ("labels", "mentions"),
     [
         (DRUGS, ["gefitinib", "valproic acid"]),
         ((*DRUGS, *PEOPLE), ["gefitinib", "valproic acid", "rose"]),
@@ -102,15 +102,15 @@ PEOPLE = ("Anna Berg", "Lea Holt", "Will Rose", "Rose Hill", "Rose")
     ],
 )
 def test_a_first_capital_says_nothing_where_names_begin_like_sentences(
-    labels: tuple[str, ...], found: list[str]
+    labels: tuple[str, ...], mentions: list[str]
 ) -> None:
     """Not where most names are titles, nor where things are in lower case; never an acronym."""
     text = "He will take gefitinib, valproic acid and dna with cox or rose."
     graph = graph_from_records(
         [Text(f"Q{i}", TextKind.LABEL, label) for i, label in enumerate(labels)]
     )
-    assert surfaces(DictionaryLinker(graph), text) == found
-    assert lowers_first_letters(graph) is bool(found)
+    assert surfaces(DictionaryLinker(graph), text) == mentions
+    assert lowers_first_letters(graph) is bool(mentions)
     assert surfaces(DictionaryLinker(graph, exact=True), text) == []
     assert surfaces(DictionaryLinker(graph, case="sensitive"), text) == []
 

@@ -23,8 +23,8 @@ def _run(file: str, *options: str) -> str:
     return done.stdout
 
 
-def _rows(told: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in told.splitlines() if line.startswith("{")]
+def _rows(output: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
 
 
 def test_scale(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_parts_make_a_linker() -> None:
     assert again == [replace(linked, id="7")]
 
 
-def test_nil_stands_beside_the_candidates() -> None:
+def test_nil_competes_with_the_candidates() -> None:
     scores = np.array([1.0, 3.0])
     with_nil = Decision(temperature=2.0, nil_score=3.0, nil_below=0.5)
     expected = math.exp(1.5) / (math.exp(0.5) + 2 * math.exp(1.5))
@@ -60,8 +60,40 @@ def test_what_is_neither_linked_nor_surely_nil_is_not_said() -> None:
     surer = replace(decision, nil_score=2.0)
     (linked,) = Pipeline(DictionaryLinker(graph), _Fixed(), _Fixed(), surer).link(["Paris, Paris"])
     assert [k.entity for k in linked.links] == [None, "Q830149"]
-    given = LinkedText("Paris", (Link(Mention(0, 5), (), None, 1.0),))
-    assert len(pipeline.disambiguate([given])[0].links) == 1, "given mentions stay"
+    text = LinkedText("Paris", (Link(Mention(0, 5), (), None, 1.0),))
+    assert len(pipeline.disambiguate([text])[0].links) == 1, "given mentions stay"
+
+
+GRAPH = graph_from_records([Text("Q90", TextKind.LABEL, "Paris")])
+
+
+def test_one_text_has_one_answer_and_likeness_lowers_its_confidence() -> None:
+    plain = Pipeline(DictionaryLinker(GRAPH), _Fixed(), _Fixed())
+    half = Pipeline(
+        DictionaryLinker(GRAPH), _Fixed(), _Fixed(), likeness=lambda texts: [[0.25] for _ in texts]
+    )
+    assert [plain.link("Paris")] == plain.link(["Paris"])
+    (sure,), (less,) = plain.link("Paris").links, half.link("Paris").links
+    assert (sure.confidence, less.confidence) == (0.5, 0.125)
+
+
+class _Rewriting:
+    """Gives the same array again and again, and writes others' scores into it."""
+
+    values = np.zeros(2)
+
+    def scores(self, texts: Sequence[LinkedText]) -> list[list[Scores]]:
+        return [[self.values for _ in text.links] for text in texts]
+
+
+def test_a_decision_is_not_remembered_for_scores_that_were_rewritten() -> None:
+    scorer = _Rewriting()
+    pipeline = Pipeline(DictionaryLinker(GRAPH), _Fixed(), scorer)
+    chosen = []
+    for scores in ((1.0, 0.0), (0.0, 1.0), (1.0, 0.0)):
+        scorer.values[:] = scores
+        chosen.append(pipeline.link("Paris").links[0].entity)
+    assert chosen == ["Q90", "Q830149", "Q90"]
 
 
 def test_a_curve_calibrates() -> None:

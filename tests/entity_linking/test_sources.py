@@ -7,21 +7,21 @@ import pytest
 from entity_linking.errors import LinkingError
 from entity_linking.mentions import Candidate, Link, LinkedText, Mention
 from entity_linking.parts import Candidates
-from entity_linking.sources import FirstFound, Union
+from entity_linking.sources import FirstFound
 
 
 class _Known:
     """Candidates by surface; remembers what it was asked."""
 
     def __init__(self, **known: Sequence[Candidate]) -> None:
-        self.known, self.asked = known, list[list[str]]()
+        self.known, self.queries = known, list[list[str]]()
 
     def candidates(self, texts: Sequence[LinkedText]) -> list[list[Candidates]]:
         surfaces = [
             [text.text[link.mention.start : link.mention.end] for link in text.links]
             for text in texts
         ]
-        self.asked.extend(surfaces)
+        self.queries.extend(surfaces)
         return [[tuple(self.known.get(surface, ())) for surface in row] for row in surfaces]
 
 
@@ -33,11 +33,7 @@ def _text(words: str, pair_start: int | None = None) -> LinkedText:
     return LinkedText(words or "none", tuple(links), pair_start=pair_start)
 
 
-def _candidate(entity: str, prior: float, reason: str = "", score: float = 0.0) -> Candidate:
-    return Candidate(entity, prior, score, reason)
-
-
-A, B, C = _candidate("A", 0.5), _candidate("B", 0.4), _candidate("C", 0.9)
+A, B, C = (Candidate(*each, 0.0) for each in (("A", 0.5), ("B", 0.4), ("C", 0.9)))
 
 
 def test_a_later_source_answers_for_what_is_left_alone() -> None:
@@ -45,38 +41,15 @@ def test_a_later_source_answers_for_what_is_left_alone() -> None:
     texts = [_text("a b"), _text("a"), _text(""), _text("b b", pair_start=2)]
     source = FirstFound([first, second, third])
     assert source.candidates(texts) == [[(A,), (B,)], [(A,)], [], [(B,), (B,)]]
-    assert first.asked == [["a", "b"], ["a"], ["b", "b"]]
-    assert second.asked == [["b"], ["b", "b"]]
-    assert third.asked == []
+    assert first.queries == [["a", "b"], ["a"], ["b", "b"]]
+    assert second.queries == [["b"], ["b", "b"]]
+    assert third.queries == []
 
 
 def test_what_nobody_knows_stays_empty() -> None:
     assert FirstFound([_Known(), _Known()]).candidates([_text("a"), _text("")]) == [[()], []]
 
 
-def test_a_union_keeps_the_best_prior_and_all_reasons() -> None:
-    first = _Known(a=[_candidate("A", 0.5, "alias", 1.0), _candidate("B", 0.5, "label", 2.0)])
-    second = _Known(
-        a=[_candidate("C", 0.5, "like"), _candidate("A", 0.75, "like", 3.0), _candidate("B", 0.5)]
-    )
-    third = _Known(a=[_candidate("A", 0.1, "alias")])
-    (((best, *others),),) = Union([first, second, third]).candidates([_text("a")])
-    assert best == _candidate("A", 0.75, "alias; like", 3.0)
-    assert others == [_candidate("B", 0.5, "label", 2.0), _candidate("C", 0.5, "like")]
-    cut = Union([first, second, third], max_candidates=2).candidates([_text("a")])
-    assert cut == [[(best, others[0])]]
-
-
-def test_a_union_asks_for_texts_with_links_only() -> None:
-    first, second = _Known(a=[A]), _Known(b=[B])
-    union = Union([first, second])
-    assert union.candidates([_text(""), _text("a b"), _text("c")]) == [[], [(A,), (B,)], [()]]
-    assert first.asked == second.asked == [["a", "b"], ["c"]]
-    assert union.candidates([_text("")]) == [[]]
-    assert len(first.asked) == 2
-
-
-@pytest.mark.parametrize("join", [FirstFound, Union])
-def test_no_source_is_told(join: type[FirstFound] | type[Union]) -> None:
+def test_no_source_is_refused() -> None:
     with pytest.raises(LinkingError, match="no source"):
-        join([])
+        FirstFound([])

@@ -230,10 +230,50 @@ def test_a_name_is_linked_where_it_stands(
         ("Johnson & Johnson", "Johnson &amp; Johnson"),
         ("Johnson & Johnson", "Johnson &#38; Johnson"),
         ("Hodgkin's lymphoma", "Hodgkin lymphoma"),
+        ("TGF-β1", "TGF-beta 1"),
+        ("TGF-β1", "TGFβ1"),
+        ("TGF-β1", "TGFbeta1"),
+        ("PPARγ", "PPAR-γ"),
+        ("PPARγ", "PPAR-gamma"),
+        ("IL-1β", "IL-1beta"),
+        ("RNA virus", "RNA viruses"),
+        ("PCR analysis", "PCR analyses"),
+        ("GPS compass", "GPS compasses"),
+        ("Alsace-Lorraine", "Alsace\u2010Lorraine"),
+        ("Oʻahu", "Oʼahu"),
+        ("L’Aquila", "L'Aquila"),
+        ("Henry Ⅷ", "Henry VIII"),
+        ("Sony", "Ｓｏｎｙ"),
+        ("Ångström unit", "\u212bngstro\u0308m unit"),
+        ("Dvořák", "Dvor\u030ca\u0301k"),
+        ("μ-opioid receptor", "µ-opioid receptor"),
+        ("µ-opioid receptor", "mu-opioid receptor"),
+        ("مكة", "مـكـة"),
+        ("カメラ", "ｶﾒﾗ"),
+        ("Gießen", "GIESSEN"),
+        ("Straßburg", "STRAẞBURG"),
+        ("Diyarbakır", "DIYARBAKIR"),
+        ("Łódź", "LODZ"),
+        ("Đà Nẵng", "Da Nang"),
+        ("Αθήνα", "ΑΘΗΝΑ"),
+        ("5′ cap", "5' cap"),
+        ("Hong Kong", "Hong\u3000Kong"),
+        ("Hannover", "Han\u00adno\u00adver"),
     ],
 )
 def test_each_kind_of_spelling(name: str, surface: str) -> None:
     assert links(DictionaryLinker(graph_of(name)), f"So {surface} is") == [(surface, name)]
+
+
+def test_signs_before_a_name_move_no_link() -> None:
+    """Where folding changes the length of a text, links still point at the text as it was given."""
+    name, before = "TGF-β1", "😀 e\u0301 İ ẞ ﬁ ｶﾞ &amp; \u00ad> "
+    for surface in ("TGF-β1", "TGF–beta 1", "ＴＧＦ-β₁"):
+        (text,) = DictionaryLinker(graph_of(name)).link([f"{before}of {surface} is"])
+        start = len(before) + len("of ")
+        assert [(link.mention.start, link.mention.end) for link in text.links] == [
+            (start, start + len(surface))
+        ]
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ CHANGES: dict[str, Callable[[str], str]] = {
     },
 }
 CASES = sorted({(change(name), name) for change in CHANGES.values() for name in NAMES})
-ASKED = [
+EXAMPLES = [
     ("İZMİR", "İzmir"), ("i\u0307zmir", "İzmir"), ("STRASSE", "Straße"), ("STRAẞE", "Straße"),
     ("Strasse", "Straße"), ("Aesir", "Æsir"), ("Oeuvre", "Œuvre"), ("Lodz", "Łódź"),
     ("interferon γ", "interferon gamma"), ("interferon-γ", "interferon gamma"),
@@ -75,7 +75,7 @@ def test_there_are_many() -> None:
 
 
 @pytest.mark.parametrize("frame", FRAMES)
-@pytest.mark.parametrize(("written", "name"), [*CASES, *ASKED])
+@pytest.mark.parametrize(("written", "name"), [*CASES, *EXAMPLES])
 def test_a_spelling_is_linked_where_it_stands(
     written: str, name: str, frame: tuple[str, str]
 ) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from entity_linking import DictionaryLinker
-from experiments.asking.calibrate import GIVEN, Example, fitted_weights, without_fact
+from experiments.asking.calibrate import FIXED, Example, fitted_weights, without_fact
 from experiments.asking.trial import evaluate_forms
 from experiments.asking.worlds import graph_of, paraphrases
 from kept.decoders.answering.answer import LEAST_CONFIDENCE, Answerer
@@ -24,7 +24,7 @@ def test_the_fit_finds_the_evidence_that_separates_and_keeps_rules() -> None:
         rows.append(Example(evidence, right, 1.0))
     weights = dict(zip(names, fitted_weights(rows), strict=True))
     assert max(weights, key=weights.__getitem__) == "questions"
-    assert all(weights[name] == WEIGHTS[name] for name in GIVEN)
+    assert all(weights[name] == WEIGHTS[name] for name in FIXED)
 
 
 @pytest.mark.parametrize("part", ["dev", "tune", "test", "held-out"])

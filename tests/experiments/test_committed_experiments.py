@@ -19,9 +19,9 @@ import pytest
 
 from kept.graphs.builder import BuilderConfig
 from kept.inputs.views import builder_for
-from kept.lab.comparison.experiment import Experiment, shipped_experiments
+from kept.lab.comparison.experiment import Experiment
+from kept.lab.comparison.files import asks_questions, shipped_experiments
 from kept.lab.comparison.trial import ComparisonTrial
-from kept.lab.questions.plan import asks_questions
 from kept.lab.study.design import RunKey
 from kept.lab.study.run import Study
 from kept.methods import METHODS, method
@@ -181,12 +181,12 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def small(committed: Experiment, shared: Path) -> Experiment:
     """With a tiny host and graph, two steps a stage, and the rest as it is."""
     training = {"steps": 2, "batch_size": 4, "warmup_steps": 1, "threads": 1, "device": "cpu"}
-    own = committed.task["training"]
+    training_fields = committed.task["training"]
     sizes = {"max_words": 32, "max_nodes": 64}
     task = committed.task | {
         "kg": str(shared / "kg"), "host": str(shared / "host"), "max_asked": 16,
         "graph": committed.task.get("graph", {}) | sizes,
-        "training": {k: v for k, v in own.items() if k != "epochs"} | training,
+        "training": {k: v for k, v in training_fields.items() if k != "epochs"} | training,
     }  # fmt: skip
     stage = committed.pretraining
     if stage is not None:
@@ -203,15 +203,15 @@ def test_two_steps(name: str, shared: Path, tmp_path: Path) -> None:
     assert committed.name == Path(name).stem
     assert committed.task["kg"] in GRAPHS or name == "atlas.yaml"  # `kept demo` makes its files
     sizes = BuilderConfig(**committed.task.get("graph", {}))  # `small` has others
-    for row, own in committed.methods.items():
-        view = {**committed.task.get("view", {}), **own.get("view", {})}
+    for row, of_method in committed.methods.items():
+        view = {**committed.task.get("view", {}), **of_method.get("view", {})}
         builder_for(method(committed.variant_of(row)), sizes, view)
     variants = [name for name in committed.methods if name not in METHODS]
     kind = committed.task["format"]
     assert kind in WRITERS, f"{name}: write a file of the format {kind} in tiny_task_files.py"
     examples = relation_examples()
-    given = [part for part in ("train", "dev", "test") if part in committed.task]
-    for part, start in zip(given, (0, 72, 108), strict=False):
+    parts = [part for part in ("train", "dev", "test") if part in committed.task]
+    for part, start in zip(parts, (0, 72, 108), strict=False):
         rows = examples[start : start + (72 if part == "train" else 36)]
         write_task_file(tmp_path / committed.task[part], kind, rows)
     runs = Study(ComparisonTrial(small(committed, shared), tmp_path, tmp_path / "runs"))
@@ -228,9 +228,9 @@ def test_two_steps(name: str, shared: Path, tmp_path: Path) -> None:
     assert committed.metric != "official" or actual["official"]["name"]
 
 
-def value_of(found: Mapping[str, Any], metric: str) -> float:
+def value_of(scores: Mapping[str, Any], metric: str) -> float:
     """The number that a table would show."""
-    score = found[metric]
+    score = scores[metric]
     return float(score["f1" if metric in ("micro", "macro") else "estimate"])
 
 

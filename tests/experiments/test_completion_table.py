@@ -54,8 +54,8 @@ def test_every_scorer_of_the_plan_is_told_what_it_takes() -> None:
 
 
 def test_the_table_in_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own, other = chain(tmp_path / "own", "a"), chain(tmp_path / "other", "b")
-    graph = TableGraph("small", own, (Evaluated("seen", own), Evaluated("unseen", other)))
+    first, other = chain(tmp_path / "own", "a"), chain(tmp_path / "other", "b")
+    graph = TableGraph("small", first, (Evaluated("seen", first), Evaluated("unseen", other)))
     vectors = Plan("ComplEx", {"name": "complex", "width": 8, "epochs": 2})
     paths = Plan("ULTRA", {"name": "ultra", "width": 8, "epochs": 1})
     plans = {
@@ -105,16 +105,16 @@ SMALL = {
 def test_cells_of_an_earlier_run_are_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    own = chain(tmp_path / "own", "a")
-    graph = TableGraph("small", own, (Evaluated("seen", own),))
+    folder = chain(tmp_path / "own", "a")
+    graph = TableGraph("small", folder, (Evaluated("seen", folder),))
     monkeypatch.setattr(command, "prepare", lambda *_: graph)
     monkeypatch.setenv("KEPT_DATA", str(tmp_path))
     config = tmp_path / "table.yaml"
     config.write_text(yaml.safe_dump(SMALL, sort_keys=False))
 
-    def run(name: str, *told: str) -> tuple[list[str], str]:
+    def run(name: str, *options: str) -> tuple[list[str], str]:
         """The cells that were run, and the page."""
-        command.main([str(config), "-o", str(tmp_path / name), *told])
+        command.main([str(config), "-o", str(tmp_path / name), *options])
         began = re.findall("^small, (.*)$", capsys.readouterr().out, re.MULTILINE)
         return began, (tmp_path / name / "results.md").read_text()
 
@@ -147,21 +147,21 @@ def test_intervals_of_other_results_are_not_kept(tmp_path: Path) -> None:
         parts = {"seen": {"filtered": {"mrr": mrr}}}
         return {"graph": "g", "scorer": "A", "seed": seed, "parts": parts}
 
-    def told(*seeds: int) -> dict[str, Any]:
+    def interval(*seeds: int) -> dict[str, Any]:
         return {"graph": "g", "part": "seen", "seeds": {"A": list(seeds)}, "interval": {}}
 
     first, second = cell(0, 0.5), cell(1, 0.25)
-    earlier = Record([first, second], [told(0), told(0, 1), told(1)])
+    earlier = Record([first, second], [interval(0), interval(0, 1), interval(1)])
     for now, kept in (
-        ([first, second], [told(0, 1)]), ([first, cell(1, 0.125)], [told(0)]),
-        ([cell(0, 0.125), second], [told(1)]), ([cell(0, 0.125)], []),
+        ([first, second], [interval(0, 1)]), ([first, cell(1, 0.125)], [interval(0)]),
+        ([cell(0, 0.125), second], [interval(1)]), ([cell(0, 0.125)], []),
     ):  # fmt: skip
         assert judge({("g", "A"): now}, [], tmp_path, earlier).intervals == kept
 
 
 def test_a_scorer_of_other_options_is_trained_again(tmp_path: Path) -> None:
-    own = chain(tmp_path / "own", "a")
-    graph = TableGraph("small", own, (Evaluated("seen", own),))
+    folder = chain(tmp_path / "own", "a")
+    graph = TableGraph("small", folder, (Evaluated("seen", folder),))
     for n_epochs in (1, 2):
         plan = Plan("ComplEx", {"name": "complex", "width": 8, "epochs": n_epochs})
         TableTrial({"ComplEx": plan}, graph, (0,), tmp_path, tmp_path).cell("ComplEx", 0)
@@ -187,10 +187,10 @@ def test_graphs_are_laid_out(data_root: Path, tmp_path: Path) -> None:
     assert [len(rows) for rows in splits.as_mapping().values()] == [1618, 185, 188]
     assert any(splits.graph.description(i) for i in range(20))
     graph = prepare(data_root, "codex-s-unseen", tmp_path)
-    own, other = (read_splits(one.folder, holdout=0.05, seed=0) for one in graph.parts)
-    assert len(own.test) == 1377
+    splits_, other = (read_splits(one.folder, holdout=0.05, seed=0) for one in graph.parts)
+    assert len(splits_.test) == 1377
     assert len(other.test) == 2941
-    seen = {own.graph.entities.name(i) for i in range(own.graph.n_entities)}
+    seen = {splits_.graph.entities.name(i) for i in range(splits_.graph.n_entities)}
     ends = {other.graph.entities.name(int(i)) for i in other.test[:, [0, 2]].ravel()}
     assert len(ends - seen) == 203
     with pytest.raises(SourceError, match="is none of"):

@@ -42,8 +42,8 @@ def _open(study: DistillationStudy) -> Opened:
 
 
 def test_nobody_who_is_asked_stands_in_the_wrong_texts(study: DistillationStudy) -> None:
-    bench = ReadingTrial.of(study.cell(0, steps=2), _open(study))
-    texts = split_texts(study, bench)
+    trial = ReadingTrial.of(study.cell(0, steps=2), _open(study))
+    texts = split_texts(study, trial)
 
     def people(examples: list) -> set[str]:  # type: ignore[type-arg]
         return {e.linked.links[0].entity for e in examples}

@@ -20,7 +20,7 @@ from experiments.ebert.trial import (
     page,
     spans_of,
 )
-from experiments.wk_completion.data import World
+from experiments.wk_completion.data import RelationData
 from kept.errors import CheckpointError
 from kg_loaders import KnowledgeGraph, Text, TextKind
 from kg_loaders.damage import DamageReport
@@ -44,7 +44,7 @@ def data(study: LinkingStudy, tmp_path: Path, small_graph: KnowledgeGraph) -> Da
     folder = write_lama(tmp_path / "lama")
     report = DamageReport()
     examples = tuple(read_trex(folder / "TREx", report, distinct=True))
-    world = World(examples, small_graph, (), report)
+    world = RelationData(examples, small_graph, (), report)
     return Data(study, world, [Text("Q90", TextKind.ALIAS, "old", "en")])
 
 
@@ -54,11 +54,11 @@ def test_the_study_in_small(study: LinkingStudy, data: Data, tmp_path: Path) -> 
     trial.run_missing()
     cells = trial.stored()
     assert [*cells] == [NAMES, *study.rows]
-    assert [len(own) for own in cells.values()] == [1, 2, 2, 2]
+    assert [len(of_seed) for of_seed in cells.values()] == [1, 2, 2, 2]
     text = page(study, cells, "the command")
     assert all(f"\n| {row} | " in text for row in cells)
     assert all(f"| {one} − {other} | " in text for one, other in study.differences)
-    texts = [text for own in cells.values() for cell in own.values() for text in cell]
+    texts = [text for of_row in cells.values() for cell in of_row.values() for text in cell]
     assert all(0 <= right <= min(predicted, gold) for right, predicted, gold in texts)
     other = dataclasses.replace(trial, study=study.model_copy(update={"steps": 3}))
     with pytest.raises(CheckpointError, match="came of other settings"):
@@ -66,7 +66,7 @@ def test_the_study_in_small(study: LinkingStudy, data: Data, tmp_path: Path) -> 
 
 
 def test_texts_have_the_links_of_all_their_facts(data: Data) -> None:
-    texts = [*data.train, *data.asked]
+    texts = [*data.train, *data.questions]
     assert len({text.text for text in texts}) == len(texts) == 8
     assert all(len(text.links) >= 2 for text in texts)
     assert "Q90" in {c.entity for t in data.proposed for k in t.links for c in k.candidates}
@@ -88,5 +88,5 @@ def test_spans_are_counted_by_words_and_entity(data: Data) -> None:
 def test_by_text_merges(data: Data, tmp_path: Path) -> None:
     folder = write_lama(tmp_path / "again")
     examples = tuple(read_trex(folder / "TREx", DamageReport(), distinct=True))
-    actual = by_text(World(examples, data.graph, (), DamageReport()))
+    actual = by_text(RelationData(examples, data.graph, (), DamageReport()))
     assert len(actual) == len({e.linked.text for e in examples})

@@ -98,28 +98,28 @@ def test_annotations_of_one_sentence_are_one_text(root: Path) -> None:
 # ---- audit, parts, documents -----------------------------------------------
 def test_the_audit_finds_a_planted_overlap_and_nothing_else() -> None:
     benchmark = {"b": ["He said: the QUICK brown fox jumped over it."]}
-    given = [
+    documents = [
         _annotated("Yesterday the quick, brown fox jumped over it"),
         _annotated("The quick brown dog jumped over it"),
         _annotated("brown fox"),
     ]
-    assert texts.overlapping(given, benchmark, 7) == {0: "b"}
-    assert texts.overlapping(given, benchmark, 8) == {}
+    assert texts.overlapping(documents, benchmark, 7) == {0: "b"}
+    assert texts.overlapping(documents, benchmark, 8) == {}
     short = {"s": ["Brown fox!"]}
-    assert texts.overlapping(given, short, 8) == {2: "s"}
+    assert texts.overlapping(documents, short, 8) == {2: "s"}
 
 
 def test_documents_stay_whole_and_tagme_only_trains() -> None:
-    given = [_annotated(f"{d} {i}", f"doc{d}") for d in range(60) for i in range(2)]
-    given.append(_annotated("x", "o", "Open Entity (TagMe)"))
+    documents = [_annotated(f"{d} {i}", f"doc{d}") for d in range(60) for i in range(2)]
+    documents.append(_annotated("x", "o", "Open Entity (TagMe)"))
     shares = {"counts": 0.5, "train": 0.3, "held_out": 0.2}
-    parts = texts.split(given, shares, seed=0)
-    assert sum(map(len, parts.values())) == len(given)
+    parts = texts.split(documents, shares, seed=0)
+    assert sum(map(len, parts.values())) == len(documents)
     assert all(parts.values())
     owners = [{text.document for text in part} for part in parts.values()]
     assert not owners[0] & owners[1] | owners[0] & owners[2] | owners[1] & owners[2]
-    assert given[-1] in parts["train"]
-    assert texts.split(given[::-1], shares, seed=0)["train"] == parts["train"][::-1]
+    assert documents[-1] in parts["train"]
+    assert texts.split(documents[::-1], shares, seed=0)["train"] == parts["train"][::-1]
 
 
 def test_later_mentions_are_shortened_where_there_is_a_way() -> None:
@@ -175,10 +175,10 @@ class Fixed:
     """Proposes the same for every link."""
 
     def __init__(self, *candidates: Candidate) -> None:
-        self.found = candidates
+        self.candidates = candidates
 
     def candidates(self, texts: list[LinkedText]) -> list[list[tuple[Candidate, ...]]]:
-        return [[self.found for _ in text.links] for text in texts]
+        return [[self.candidates for _ in text.links] for text in texts]
 
 
 def test_dense_candidates_join_without_a_prior() -> None:
@@ -208,10 +208,10 @@ class Counting:
     name, width = "counting", 2
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.queries: list[str] = []
 
     def encode(self, texts: list[str]) -> NDArray[np.float32]:
-        self.asked += texts
+        self.queries += texts
         return np.array([[len(text), 1] for text in texts], np.float32).reshape(-1, 2)
 
 
@@ -220,10 +220,10 @@ def test_vectors_are_made_once_over_processes(tmp_path: Path) -> None:
     first = RememberedEncoder(inner, tmp_path, texts_per_block=2)
     rows = first.encode(["a", "bb", "a", "ccc"])
     assert rows[:, 0].tolist() == [1, 2, 1, 3]
-    assert inner.asked == ["a", "bb", "ccc"]
+    assert inner.queries == ["a", "bb", "ccc"]
     again = RememberedEncoder(inner, tmp_path)
     np.testing.assert_array_equal(again.encode(["ccc", "dddd", "a"])[:, 0], [3, 4, 1])
-    assert inner.asked == ["a", "bb", "ccc", "dddd"]
+    assert inner.queries == ["a", "bb", "ccc", "dddd"]
 
 
 # ---- causes ----------------------------------------------------------------

@@ -89,10 +89,7 @@ def test_the_study_in_small(tmp_path: Path) -> None:
     assert set(cells) == set(WRITERS)
     assert all(len(item) == 2 for each in cells.values() for item in each.values())
     assert all(
-        cell["perplexity"] > 1
-        for each in cells.values()
-        for found in each.values()
-        for cell in found
+        cell["perplexity"] > 1 for each in cells.values() for rows in each.values() for cell in rows
     )
     assert (
         cells["lrlm"][NONE][0]["words in a span"] == 0 < cells["lrlm"][TRUE][0]["words in a span"]

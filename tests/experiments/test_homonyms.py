@@ -21,10 +21,10 @@ def test_pairs_of_names_become_one() -> None:
     renamed, changed, of_kind = conflated(texts, kinds, seed=0)
     ((other, name),) = renamed.items()
     assert {other, name} in ({"Q1", "wxyz"}, {"Q2", "ab"})
-    own = {**names, other: name}
+    new_names = {**names, other: name}
     first, last = changed[0], changed[-1]
     output = [first.text[k.mention.start : k.mention.end] for k in first.links]
-    assert output == [own["Q1"], own["Q2"], "ab's"]
-    assert first.text == f"{own['Q1']} and {own['Q2']}, ab's kind"
+    assert output == [new_names["Q1"], new_names["Q2"], "ab's"]
+    assert first.text == f"{new_names['Q1']} and {new_names['Q2']}, ab's kind"
     assert [of_kind["0", k.mention] for k in first.links] == [HOMONYM, HOMONYM, "synonym"]
     assert (last, of_kind["rare", Mention(0, 4)]) == (texts[-1], "label")

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from experiments.joint_spaces.reading import READERS, ReadingStudy, page, read, run_seed, source
-from experiments.joint_spaces.study import STRANGERS, VectorStudy, compare_spaces, strangers
+from experiments.joint_spaces.trial import SHUFFLED, VectorStudy, compare_spaces, shuffled
 from kept.lab.reading.cell import open_host
 from kept.lab.reading.worlds import TASKS
 from kept.vectors import Wikipedia2VecFile
@@ -39,25 +39,25 @@ def test_the_study_in_small(tmp_path: Path) -> None:
     messages: list[str] = []
     folder = tmp_path / "runs"
     compared = compare_spaces(study, tmp_path, folder, seeds=1, announce=messages.append)
-    rows = {"none", "ernie", *(f"ernie-{name}" for name in (*spaces, STRANGERS))}
+    rows = {"none", "ernie", *(f"ernie-{name}" for name in (*spaces, SHUFFLED))}
     assert {row.method for row in compared.rows} == rows
     trained = [line for line in messages if "loss" in line and "Corpus" in line]
     assert len(trained) == len(spaces)
     (graph,) = (folder / "graphs").glob("*/manifest.json")
     opened = KnowledgeGraph.open(graph.parent)
-    own, other = (
+    vectors, other = (
         Wikipedia2VecFile(folder / name / "vectors.txt")(opened).vectors
-        for name in (study.strangers_of, STRANGERS)
+        for name in (study.strangers_of, SHUFFLED)
     )
-    assert not torch.equal(own, other)
-    assert torch.equal(own.sort(0).values, other.sort(0).values)
+    assert not torch.equal(vectors, other)
+    assert torch.equal(vectors.sort(0).values, other.sort(0).values)
     compare_spaces(study, tmp_path, folder, seeds=1, announce=messages.append)
     assert len([line for line in messages if "Corpus" in line]) == len(spaces)
 
 
 def test_every_entity_gets_the_vector_of_another() -> None:
     vectors = torch.arange(9.0)[:, None]
-    actual = strangers(vectors, 3, seed=0)
+    actual = shuffled(vectors, 3, seed=0)
     assert torch.equal(actual[:3], vectors[:3])
     assert (actual[3:] != vectors[3:]).all()
     assert torch.equal(actual[3:].sort(0).values, vectors[3:])
@@ -94,11 +94,11 @@ def test_vectors_tell_a_reader_what_the_graph_says(tmp_path: Path) -> None:
         "n_layers": 2, "steps": 2,
     })  # fmt: skip
     world = TASKS["occupation"](study.cell("ernie", 0).size, 0)
-    files = [source(study, world, 0, name, tmp_path) for name in ("transe", f"transe {STRANGERS}")]
-    own, other = (Wikipedia2VecFile(file)(world.graph) for file in files)
-    assert own.known.all()
-    assert not torch.equal(own.vectors, other.vectors)
-    assert torch.equal(own.vectors.sort(0).values, other.vectors.sort(0).values)
+    files = [source(study, world, 0, name, tmp_path) for name in ("transe", f"transe {SHUFFLED}")]
+    vectors, other = (Wikipedia2VecFile(file)(world.graph) for file in files)
+    assert vectors.known.all()
+    assert not torch.equal(vectors.vectors, other.vectors)
+    assert torch.equal(vectors.vectors.sort(0).values, other.vectors.sort(0).values)
     assert {*READERS} == {"ernie", "ebert"}
     opened = open_host(study.cell("ernie", 0).budget)
     right, steps = read(study, "ernie", 0, files[0], world, opened)

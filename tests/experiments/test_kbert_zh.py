@@ -8,9 +8,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from experiments.kbert_zh.data import read_examples
-from experiments.kbert_zh.tables import summary, to_markdown
-from experiments.kbert_zh.trial import ChineseConfig, ChineseTrial, ChineseWorld, read_world
+from experiments.kbert_zh.trial import (
+    ChineseConfig,
+    ChineseTrial,
+    ChineseWorld,
+    page,
+    read_examples,
+    read_world,
+)
 from kept.errors import CheckpointError
 from kept.inputs.controls.conditions import COMPARED
 from kg_loaders.errors import SourceError
@@ -75,22 +80,18 @@ def test_runs_are_made_once_and_compared(
     cells = trial.stored()
     assert [*cells] == [*COMPARED]
     assert cells["off"][0]["nodes_per_text"] < cells["true"][0]["nodes_per_text"]
-    assert lines[1].startswith(f"{COMPARED[1]}-0.json: accuracy ")
+    assert lines[1].startswith(f"{COMPARED[1]}, seed 0: accuracy ")
 
-    files = {path: path.read_bytes() for path in tmp_path.glob("*.json")}
-    (tmp_path / "off-1.json").unlink()  # the training is there: only its answers are made again
+    trial.path("off", 1).unlink()  # the training is there: only its answers are made again
     trial.run_missing()
-    again = trial.stored()
-    assert again["off"][1]["correct"] == cells["off"][1]["correct"]
-    changed = [path.name for path, text in files.items() if path.read_bytes() != text]
-    assert changed in ([], ["off-1.json"])
+    assert trial.stored()["off"][1]["right"] == cells["off"][1]["right"]
 
-    table = to_markdown(summary(again, world.counts()), config.published)
+    table = page(cells, world.counts(), config.published, "COMMAND")
     assert table.count("\n| true |") == 1
-    assert "| true - shuffled |" in table
+    assert "| true − shuffled |" in table
     assert "95.0 | 95.5" in table
     other = config.model_copy(update={"min_length": 3})
-    with pytest.raises(CheckpointError, match="another configuration"):
+    with pytest.raises(CheckpointError, match="other settings"):
         ChineseTrial(other, world, tmp_path).stored()
 
 

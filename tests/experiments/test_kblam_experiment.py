@@ -128,8 +128,8 @@ def test_the_study_in_small(tmp_path: Path) -> None:
     log = json.loads((tmp_path / "run" / "seed-1" / LOG).read_text())
     assert log["steps"] == study.training.n_steps
     page = to_markdown(cells, "a command", [log, log])
-    n_heads, n_sized, n_beside, n_layers = 6, 2, 7, 2
-    assert page.count("\n| ") == n_heads + n_sized + n_beside + n_layers
+    n_heads, n_sized, n_compared, n_layers = 6, 2, 7, 2
+    assert page.count("\n| ") == n_heads + n_sized + n_compared + n_layers
     assert to_json(cells)["kblam-4"]["seeds"] == 2
     draw(cells, tmp_path / "results.png")
     assert (tmp_path / "results.png").stat().st_size > 1000
@@ -180,11 +180,11 @@ def test_refused_questions_have_no_fact_and_others_have_theirs() -> None:
         n_before = batch.prompt_mask.shape[1]
         for ids, right in zip(batch.input_ids, batch.right_facts.tolist(), strict=True):
             text = tokenizer.decode(ids)
-            asked = [f for f in facts if f"The {f.relation} of {f.name} is" in text]
-            assert len(asked) == 1
-            assert (UNKNOWN in text) == (asked[0] not in [facts[row] for row in rows])
+            stated = [f for f in facts if f"The {f.relation} of {f.name} is" in text]
+            assert len(stated) == 1
+            assert (UNKNOWN in text) == (stated[0] not in [facts[row] for row in rows])
             assert (right == -1) == (UNKNOWN in text)
-            assert right == -1 or facts[rows[right]] == asked[0]
+            assert right == -1 or facts[rows[right]] == stated[0]
             assert is_refusal(text) == (UNKNOWN in text)
         assert batch.seen.shape[1] == n_before + batch.input_ids.shape[1]
         assert torch.equal(batch.labels[:, 1:] >= 0, batch.node_mask[:, 1:])
@@ -196,11 +196,11 @@ def test_places_are_where_the_name_ends_and_where_the_value_is_written() -> None
     tokenizer = parts.trial.decoder.tokenizer
     for number, row in enumerate(parts.texts.rows.tolist()):
         fact, ids = parts.base.facts[row], parts.texts.ids[number]
-        name, verb = (tokenizer.decode(ids[place]) for place in parts.texts.places[number])
+        name, verb = (tokenizer.decode(ids[position]) for position in parts.texts.places[number])
         assert (fact.name.split()[1], "is") == (name.strip(), verb.strip())
         value = UNKNOWN if parts.texts.refused[number] else fact.value
-        place = int(parts.texts.places[number, 1])
-        assert tokenizer.decode(ids[place + 1 :]).strip().startswith(value)
+        position = int(parts.texts.places[number, 1])
+        assert tokenizer.decode(ids[position + 1 :]).strip().startswith(value)
 
 
 def test_alignment_finds_the_right_fact(tmp_path: Path) -> None:
@@ -238,13 +238,13 @@ def test_stored_states_are_those_of_the_model_itself() -> None:
     )
     n_before = texts.prompts.shape[1]
     with torch.no_grad():
-        own = [each[:, n_before:] for each in model.read(ids, seen, None).hidden_states]
-        expected = model.host.model.layers[2].input_layernorm(own[2])
+        states = [each[:, n_before:] for each in model.read(ids, seen, None).hidden_states]
+        expected = model.host.model.layers[2].input_layernorm(states[2])
     rows = torch.arange(len(parts.texts))[:, None]
     at_places = expected[rows, parts.texts.places]
     close = {"rtol": 1e-2, "atol": 2e-3}  # keys of prompts are stored in halves
     torch.testing.assert_close(read.states[:, 1, :2], at_places, **close)
-    lengths = own[2][rows, parts.texts.places].norm(dim=-1)
+    lengths = states[2][rows, parts.texts.places].norm(dim=-1)
     torch.testing.assert_close(read.lengths[:, 1, :2], lengths, **close)
 
 

@@ -43,10 +43,10 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Benchmark:
 
 def small(path: Path) -> dict[str, Any]:
     plan = yaml.safe_load(path.read_text(encoding="utf-8"))
-    for own in plan["scorers"].values():
-        TrainingConfig(**own["training"])
-        own["width"] = 4
-        own["training"] |= {"n_epochs": 2, "validate_every": 1}
+    for settings in plan["scorers"].values():
+        TrainingConfig(**settings["training"])
+        settings["width"] = 4
+        settings["training"] |= {"n_epochs": 2, "validate_every": 1}
     return plan
 
 
@@ -98,24 +98,24 @@ def test_a_run_cut_after_an_epoch_goes_on_to_the_same_bits(toy: Benchmark, tmp_p
 
 
 def test_a_budget_ends_a_training_and_a_changed_plan_starts_anew(toy: Benchmark, tmp_path: Path):
-    own = small(FOLDER / "codex-s.yaml")["scorers"]["transe"]
-    own["training"]["n_epochs"] = 50
-    own["budget_cpu_minutes"] = 1e-9
+    plan = small(FOLDER / "codex-s.yaml")["scorers"]["transe"]
+    plan["training"]["n_epochs"] = 50
+    plan["budget_cpu_minutes"] = 1e-9
     seen: list[str] = []
-    _, record = train_scorer("transe", own, toy, state_file=tmp_path / "s.pt", deadline=NEVER,
+    _, record = train_scorer("transe", plan, toy, state_file=tmp_path / "s.pt", deadline=NEVER,
                            progress=seen.append)  # fmt: skip
     assert (record["n_epochs"], record["budget_used_up"], len(seen)) == (1, True, 1)
     assert "epoch 1 of 50" in seen[0]
     assert np.isfinite(record["validations"][0][1])
-    assert training_address(own, toy) != training_address({**own, "width": 8}, toy)
+    assert training_address(plan, toy) != training_address({**plan, "width": 8}, toy)
 
 
 def test_another_cut_of_the_same_triples_is_another_training(toy: Benchmark):
-    own, splits = small(FOLDER / "codex-s.yaml")["scorers"]["transe"], toy.splits
+    plan, splits = small(FOLDER / "codex-s.yaml")["scorers"]["transe"], toy.splits
     swapped = replace(splits, valid=splits.test, test=splits.valid)
     other = Benchmark.of(swapped, toy.negatives, toy.seed)
     assert swapped.graph.content_hash == splits.graph.content_hash
-    assert training_address(own, other) != training_address(own, toy)
+    assert training_address(plan, other) != training_address(plan, toy)
 
 
 def test_negatives_given_later_are_asked_without_a_second_training(toy: Benchmark, tmp_path: Path):

@@ -83,10 +83,10 @@ def test_rows_are_chosen_by_name(study: LamaStudy) -> None:
 
 def test_probed_facts_are_in_one_graph_alone_and_never_in_the_text(world: LamaWorld) -> None:
     assert len(world.facts) == 2
-    held_out, given = (world.graphs[name] for name in ("held_out", "given"))
-    assert held_out.id_space_hash == given.id_space_hash
+    held_out, complete = (world.graphs[name] for name in ("held_out", "given"))
+    assert held_out.id_space_hash == complete.id_space_hash
     assert not held_out.contains(world.triples).any()
-    assert given.contains(world.triples).all()
+    assert complete.contains(world.triples).all()
     actual = {name: [check.n_found for check in world.audit(name)] for name in world.graphs}
     assert actual["held_out"] == [0] * 6
     assert actual["given"][0] == 2
@@ -131,9 +131,9 @@ def test_every_row_begins_with_the_weights_of_the_first_stage(trial: LamaTrial) 
 
 
 def test_the_study_in_small(study: LamaStudy, trial: LamaTrial) -> None:
-    asked, out = trial.questions, trial.folder
-    assert (len(asked.items), len(asked.paraphrases)) == (2, 5)
-    assert asked.objects["P17"] == ["France", "Germany"]
+    questions, out = trial.questions, trial.folder
+    assert (len(questions.items), len(questions.paraphrases)) == (2, 5)
+    assert questions.objects["P17"] == ["France", "Germany"]
     rows = study.rows[:-2]
     trial.run_missing(trial.keys([row.name for row in rows]))
     for row in rows:

@@ -33,8 +33,8 @@ def test_the_study_in_small(
 ) -> None:
     torch.set_num_threads(1)
     mapped, out = small(), tmp_path / "run"
-    asked = read_questions(folder, study, world)
-    first = LamaTrial(study, out, world, asked)
+    questions = read_questions(folder, study, world)
+    first = LamaTrial(study, out, world, questions)
     first.train(Row(HOST))
     without = first.names()
     trial = MappedTrial(mapped, first)
@@ -42,10 +42,10 @@ def test_the_study_in_small(
     cells = trial.stored()
     assert [*cells] == [HOST, *mapped.rows]
     assert [len(cells[name]) for name in (HOST, "labels", "wang2014")] == [1, 1, 2]
-    ids = frozenset(item.id for item in asked.items)
+    ids = frozenset(item.id for item in questions.items)
     assert without <= ids
-    shown = {n: {s: _of_words(message) for s, message in c.items()} for n, c in cells.items()}
-    text = page(mapped, shown, ids, len(asked.items), "the command")
+    scores = {n: {s: _of_words(message) for s, message in c.items()} for n, c in cells.items()}
+    text = page(mapped, scores, ids, len(questions.items), "the command")
     assert all(f"\n| {name} | " in text for name in cells)
     assert all(f"| {one} − {other} | " in text for one, other in mapped.differences)
     host = KnowledgeForPreTraining.from_pretrained(out / HOST)
@@ -60,7 +60,7 @@ def _of_words(record: CellResult) -> CellResult:
     return {**record, "restricted": record["objects"]}
 
 
-def test_the_committed_file_names_the_study_beside_it() -> None:
+def test_the_committed_file_names_its_study() -> None:
     committed = MappedStudy.read(CONFIG)
     data = yaml.safe_load(CONFIG.with_name(committed.study).read_text(encoding="utf-8"))
     assert LamaStudy.model_validate(data | committed.changes).facts_per_relation == 12

@@ -43,22 +43,22 @@ def test_similarities_are_cosines_of_mean_pieces(tmp_path: Path) -> None:
     np.testing.assert_allclose(actual, [wanted, 1], atol=1e-6)
 
 
-def test_a_run_beside_its_host(
+def test_a_run_with_its_host(
     tmp_path: Path,
     small_graph: KnowledgeGraph,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    given = write_everything(tmp_path, small_graph) | {"method": "libert"}
-    config = PretrainConfig.read(None, given)
+    fields = write_everything(tmp_path, small_graph) | {"method": "libert"}
+    config = PretrainConfig.read(None, fields)
     model, data = assemble(config)
     train(model, data, config.training, tmp_path / "run")
-    hosts.load_tokenizer(given["host"]).save_pretrained(tmp_path / "run")
+    hosts.load_tokenizer(fields["host"]).save_pretrained(tmp_path / "run")
     (tmp_path / "pairs.txt").write_text(PAIRS, encoding="utf-8")
     monkeypatch.setattr(
         sys, "argv",
-        ["x", str(tmp_path / "pairs.txt"), given["host"], str(tmp_path / "run"),
-         "--kg", given["kg"]],
+        ["x", str(tmp_path / "pairs.txt"), fields["host"], str(tmp_path / "run"),
+         "--kg", fields["kg"]],
     )  # fmt: skip
     main()
     lines = capsys.readouterr().out.splitlines()

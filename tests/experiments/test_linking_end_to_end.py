@@ -100,15 +100,15 @@ def test_a_run_in_small(root: Path, tmp_path: Path) -> None:
     of_confidence = confidence.score_all(trial(again.append))
     for row in confidence.ROWS:
         for name in FILES:
-            own, committed = of_confidence["rows"][row][name], results[name]["rows"][row]
-            assert own["required F1"] == committed["required"]["estimate"]
+            measured, committed = of_confidence["rows"][row][name], results[name]["rows"][row]
+            assert measured["required F1"] == committed["required"]["estimate"]
     page = confidence.to_markdown(of_confidence, study.published)
     assert page.count("| oke-2016, held out |") >= 7
     assert "kore50, held out" in page
     assert {"facts", "articles"} <= set(of_confidence["kinds"])
     with_capitals = capitals.scores(trial(again.append).stages)
-    for own in with_capitals["kept link --capitals"].values():
-        assert all(0 <= value <= 1 for value in own.values())
+    for measured in with_capitals["kept link --capitals"].values():
+        assert all(0 <= value <= 1 for value in measured.values())
     assert "| kept link --capitals | required F1 |" in capitals.to_markdown(with_capitals)
 
 
@@ -117,14 +117,14 @@ def test_training_knows_half_of_the_entities_by_name_alone(root: Path, tmp_path:
     study = LinkingStudy.model_validate(yaml.safe_load(world_file(plan, PLAN).read_text()))
     parts = Parts(LinkingStages(root, study, tmp_path, lambda _: None), plan)
     whole, graph = parts.stages.world.graph, parts.graph_of_training
-    bare = [entity for entity in whole.entities if parts.is_bare(entity)]
-    assert 0 < len(bare) < whole.n_entities
-    for entity in bare:
+    name_only = [entity for entity in whole.entities if parts.is_bare(entity)]
+    assert 0 < len(name_only) < whole.n_entities
+    for entity in name_only:
         before, now = whole.entities.id(entity), graph.entities.id(entity)
         assert graph.label(now) == whole.label(before)
         assert not graph.description(now)
         assert now not in graph.triples[:, [0, 2]]
-    assert not {entity for _, entity, _ in parts.surfaces_of_training} & set(bare)
+    assert not {entity for _, entity, _ in parts.surfaces_of_training} & set(name_only)
 
 
 def test_terms_of_the_ontology() -> None:
@@ -144,8 +144,8 @@ def test_calibration_is_that_of_each_benchmark() -> None:
     """One is .2 too sure and one .2 too unsure: pooled they would look right."""
     links = {"kore50": [True] * 4 + [False] * 6, "oke-2016": [True] * 8 + [False] * 2}
     results = {
-        name: {"confidences": {"row": [(0.6, right, True) for right in own]}}
-        for name, own in links.items()
+        name: {"confidences": {"row": [(0.6, right, True) for right in is_right]}}
+        for name, is_right in links.items()
     }
     errors = expected_errors(results, "row")
     assert errors == {name: pytest.approx(0.2) for name in links}

@@ -28,20 +28,20 @@ SETTINGS = Settings.read(FILE)
 def test_the_page_is_that_of_the_stored_answers() -> None:
     results = Results.read(FOLDER / "answers")
     whole = results.having(*ARMS)
-    assert whole.asked
+    assert whole.of_seeds
     assert (FOLDER / "results.md").read_text(encoding="utf-8") == page(results)
     for (row, condition, seed), outcome in results.outcomes.items():
-        asked = next(each for each in results.asked if each.seed == seed)
-        assert len(outcome.written) == len(asked.questions), (row, condition)
-        assert len(outcome.exact) == len(outcome.f1) == len(asked.questions)
+        of_seed = next(each for each in results.of_seeds if each.seed == seed)
+        assert len(outcome.written) == len(of_seed.questions), (row, condition)
+        assert len(outcome.exact) == len(outcome.f1) == len(of_seed.questions)
 
 
 def test_no_subject_is_asked_about_by_two_seeds() -> None:
-    asked = Results.read(FOLDER / "answers").asked
-    entities = [entity for each in asked for entity in each.entities]
+    of_seeds = Results.read(FOLDER / "answers").of_seeds
+    entities = [entity for each in of_seeds for entity in each.entities]
     assert len({*entities}) == len(entities)
     assert all(
-        each.thirds.count(third) == SETTINGS.per_third for each in asked for third in (0, 1, 2)
+        each.thirds.count(third) == SETTINGS.per_third for each in of_seeds for third in (0, 1, 2)
     )
 
 
@@ -72,15 +72,15 @@ def pool(graph: KnowledgeGraph) -> Pool:
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> PopularQuestions:
     graph = world()
-    own = pool(graph)
+    questions_pool = pool(graph)
     words = [graph.label(i) for i in range(graph.n_entities)]
     texts = [f"The place of birth death occupation of {word} is . ?" for word in words]
-    questions = own.draw(0)
+    questions = questions_pool.draw(0)
     texts += [f"{q.item.question} {q.item.begin}" for q in questions]
     tokenizer = chat_tokenizer(["user assistant Question : Answer", *texts])
     host = tiny_decoder("llama", vocab_size=len(tokenizer), max_position_embeddings=256)
     study = PopularQuestions(
-        own.settings, graph, DictionaryLinker(graph), WordVectors(), questions, 0,
+        questions_pool.settings, graph, DictionaryLinker(graph), WordVectors(), questions, 0,
         tmp_path_factory.mktemp("popular"), tmp_path_factory.mktemp("answers"),
     )  # fmt: skip
     study.__dict__.update(host=host.to(torch.bfloat16), tokenizer=tokenizer)
@@ -88,17 +88,17 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> PopularQuestions:
 
 
 def test_seeds_and_the_dev_part_share_no_head() -> None:
-    own = pool(world())
-    parts = [{q.item.entity for q in own.draw(seed)} for seed in (None, 0, 1)]
+    questions_pool = pool(world())
+    parts = [{q.item.entity for q in questions_pool.draw(seed)} for seed in (None, 0, 1)]
     assert [len(part) for part in parts] == [3, 6, 6]
     assert len(set.union(*parts)) == 15
     wordings = SETTINGS.relations
     for seed, part in ((None, "dev"), (0, "test")):
-        for q in own.draw(seed):
+        for q in questions_pool.draw(seed):
             texts = getattr(wordings[q.item.relation], part)
             assert q.item.question in [text.format(name=q.item.name) for text in texts]
     with pytest.raises(ValueError, match="no 2 heads left for seed 2"):
-        own.draw(2)
+        questions_pool.draw(2)
 
 
 def test_conditions_change_what_they_say(study: PopularQuestions) -> None:
@@ -118,14 +118,14 @@ def test_conditions_change_what_they_say(study: PopularQuestions) -> None:
 def test_rows_show_what_they_say(study: PopularQuestions) -> None:
     graph = study.base
     for row in ("kept", "gold-link", "gold-fact", "bm25", "minilm"):
-        shown = study.shown(row, "true", graph)
-        assert [len(own or ()) <= SETTINGS.max_facts for own in shown.rows] == [True] * 6
+        contexts = study.retrieved(row, "true", graph)
+        assert [len(rows or ()) <= SETTINGS.max_facts for rows in contexts.rows] == [True] * 6
         if row == "gold-fact":
-            for question, rows in zip(study.questions, shown.rows, strict=True):
+            for question, rows in zip(study.questions, contexts.rows, strict=True):
                 fact = study.set.fact_of(question.item)
                 assert rows
                 assert {tuple(graph.triples[r, :2].tolist()) for r in rows} == {fact}
-    other = study.shown("kept", "random-entity", graph)
+    other = study.retrieved("kept", "random-entity", graph)
     for i, rows in enumerate(other.rows):
         assert rows
         assert all(study.others[i] in graph.triples[r, ::2] for r in rows)
@@ -151,12 +151,12 @@ def naive_bm25(question: str, texts: Sequence[str]) -> list[float]:
     words = [WORD.findall(text.casefold()) for text in texts]
     mean = sum(map(len, words)) / len(words)
     scores = []
-    for own in words:
+    for document in words:
         score = 0.0
         for term in WORD.findall(question.casefold()):
-            n, tf = sum(term in each for each in words), own.count(term)
+            n, tf = sum(term in each for each in words), document.count(term)
             idf = math.log(1 + (len(texts) - n + 0.5) / (n + 0.5))
-            score += idf * tf * (K1 + 1) / (tf + K1 * (1 - B + B * len(own) / mean))
+            score += idf * tf * (K1 + 1) / (tf + K1 * (1 - B + B * len(document) / mean))
         scores.append(score)
     return scores
 

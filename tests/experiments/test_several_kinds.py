@@ -92,12 +92,12 @@ def kinds(settings: Settings, tmp_path: Path) -> dict[str, Kind]:
 def test_nothing_that_is_asked_was_trained_or_fitted(kinds: dict[str, Kind]) -> None:
     facts = kinds[FACTS]
     trained = {facts.graph.entities.name(i) for i in np.unique(facts.graph.triples[:, 0])}
-    fitted, asked = ({item.group for item in part} for part in (facts.probe, facts.asked))
+    fitted, evaluated = ({item.group for item in part} for part in (facts.probe, facts.questions))
     assert trained
     assert not trained & fitted
-    assert not (trained | fitted) & asked
-    assert {item.label for item in facts.asked} <= {"P1", "P2"}
-    assert len(kinds[GRAMMAR].asked) == 10
+    assert not (trained | fitted) & evaluated
+    assert {item.label for item in facts.questions} <= {"P1", "P2"}
+    assert len(kinds[GRAMMAR].questions) == 10
     assert {item.label for item in kinds[LEXICON].probe} == {"joined", "not joined"}
 
 
@@ -113,13 +113,13 @@ def test_terms_stand_in_one_part_and_keys_stay_together() -> None:
     assert sum(map(len, groups)) == 4
 
 
-def test_an_adapter_stays_what_it_is_beside_others(
+def test_an_adapter_stays_what_it_is_among_others(
     settings: Settings, kinds: dict[str, Kind], tmp_path: Path
 ) -> None:
     """Its states are those of an encoder that has it alone: nothing flows between adapters."""
     fused = adapters_of(settings, kinds, 0)
     assert fused.names == sorted([NEW, *KINDS])
-    items = kinds[FACTS].asked
+    items = kinds[FACTS].questions
     together = named_states(fused, items)
     fused.save_adapter(tmp_path / "one", GRAMMAR)
     alone = KAdapter.from_host(settings.opened(), kinds[GRAMMAR].graph, adapters={}, fusion="none")
@@ -137,8 +137,8 @@ def test_what_a_row_reads() -> None:
     sums |= {f"+ {kind}": 1 + i for i, kind in enumerate(KINDS, 3)}
     for row, value in sums.items():
         assert torch.equal(actual[row], torch.full((2, 3), float(value))), row
-    beside = [1.0, 1, 1, 3, 3, 3, 4, 4, 4, 5, 5, 5]
-    assert actual[f"beside {ALL}"].tolist() == [beside] * 2
+    states = [1.0, 1, 1, 3, 3, 3, 4, 4, 4, 5, 5, 5]
+    assert actual[f"beside {ALL}"].tolist() == [states] * 2
     assert actual[f"beside three {NEW}"].tolist() == [[1.0] * 3 + [2.0] * 9] * 2
     assert set(sums) | {f"beside {ALL}", f"beside three {NEW}"} == set(ROWS)
 
@@ -147,14 +147,16 @@ def test_the_study_in_small(
     settings: Settings, kinds: dict[str, Kind], tmp_path: Path, monkeypatch: Any
 ) -> None:
     out = tmp_path / "run"
-    monkeypatch.setattr("experiments.several_kinds.trial.ask", _right_by_number)
+    monkeypatch.setattr("experiments.several_kinds.trial.probe_answers", _right_by_number)
     lines: list[str] = []
     monkeypatch.setattr("experiments.several_kinds.trial.announce", lines.append)
     trial = KindsTrial(settings, kinds, out)
     trial.run_missing()
     report = trial.answers(trial.stored())
     assert [*report[0]] == [*ROWS, *SEQUENCE]
-    assert all(len(report[0][row][k.name]) == len(k.asked) for row in ROWS for k in kinds.values())
+    assert all(
+        len(report[0][row][k.name]) == len(k.questions) for row in ROWS for k in kinds.values()
+    )
     assert len(report) == 2
     assert len(lines) == 2 * (len(KINDS) + len(SEQUENCE))
     for kind in KINDS:
@@ -164,14 +166,14 @@ def test_the_study_in_small(
     other = settings.model_copy(update={"adapter_steps": 3})
     with pytest.raises(CheckpointError, match="came of other"):
         KindsTrial(other, kinds, out).cell("adapters", 0)
-    groups = {kind.name: [item.group for item in kind.asked] for kind in kinds.values()}
+    groups = {kind.name: [item.group for item in kind.questions] for kind in kinds.values()}
     text = page(settings, report, groups, [repr(kind) for kind in kinds.values()], "the command")
     for row in (*ROWS, *SEQUENCE):
         assert f"| {row} |" in text
     assert "| own adapter − before training | +" in text
 
 
-def _right_by_number(kind: Kind, fitted: Any, asked: Any, seed: int) -> list[bool]:
+def _right_by_number(kind: Kind, fitted: Any, states: Any, seed: int) -> list[bool]:
     """A probe needs more questions than there are here."""
     assert len(fitted) == len(kind.probe)
-    return [(i + seed) % 2 == 0 for i in range(len(asked))]
+    return [(i + seed) % 2 == 0 for i in range(len(states))]

@@ -72,12 +72,12 @@ def write_lexical(root: Path) -> None:
         path = root / "sentiment/uci_sentences" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("\n".join(["Review", *lines]) + "\n", encoding="utf-8")
-    asked = [
+    questions = [
         {"text": f"Word: {w}. Sentence 1: the {w} flows. Sentence 2: a {w} of old.", "label": i % 2}
         for i in range(24)
         for w in (WORDS[i % 6],)
     ]
-    text = "".join(json.dumps({**row, "text": row["text"] + "x" * 0}) + "\n" for row in asked)
+    text = "".join(json.dumps({**row, "text": row["text"] + "x" * 0}) + "\n" for row in questions)
     zipped(root / "linguistic/wic/train.jsonl.gz", text)
 
 
@@ -85,13 +85,13 @@ def small(committed: Path, tmp_path: Path, **changes: Any) -> StagedStudy:
     """The committed study on a tiny host for two steps a part."""
     study = StagedStudy.read(committed)
     host = str(write_host(tmp_path / "host"))
-    own = {"host": host, "training": {**study.task["training"], **STEPS}}
-    task = {**study.task, **own, "graph": {"max_words": 30}} | changes.pop("task", {})
+    changes_of_all = {"host": host, "training": {**study.task["training"], **STEPS}}
+    task = {**study.task, **changes_of_all, "graph": {"max_words": 30}} | changes.pop("task", {})
     if "host" not in study.task:
         del task["host"]
     pretrain = study.pretrain
     if pretrain:
-        pretrain = {**pretrain, **own, "graph": {"max_words": 30}}
+        pretrain = {**pretrain, **changes_of_all, "graph": {"max_words": 30}}
         pretrain["training"] = {**study.pretrain["training"], **STEPS}
     rows = {}
     for row, message in study.rows.items():
@@ -126,10 +126,10 @@ def whole(study: StagedStudy, cells: dict[str, Any]) -> str:
 
 @pytest.fixture
 def lexical(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    def saved(made: Path) -> KnowledgeGraph:
-        if not (made / "wn").exists():
-            wordnet_graph().save(made / "wn")
-        return KnowledgeGraph.open(made / "wn")
+    def saved(folder: Path) -> KnowledgeGraph:
+        if not (folder / "wn").exists():
+            wordnet_graph().save(folder / "wn")
+        return KnowledgeGraph.open(folder / "wn")
 
     monkeypatch.setattr(files, "wordnet", saved)
     write_lexical(tmp_path / "data")
@@ -140,12 +140,12 @@ def test_senses_in_small(tmp_path: Path, lexical: Path) -> None:
     study = small(SENSES, tmp_path, files={"n_texts": 6})
     cells = run_all(study, files.senses, lexical, tmp_path / "run")
     whole(study, cells)
-    own, strangers = (
+    senses, shuffled = (
         (tmp_path / "run/made" / name).read_text("utf-8")
         for name in ("linked.jsonl", "strangers.jsonl")
     )
-    assert own != strangers
-    assert len(own.splitlines()) == 6
+    assert senses != shuffled
+    assert len(senses.splitlines()) == 6
     n_stages = len(list((tmp_path / "run/stages").glob(f"*/{MODEL}")))
     assert n_stages == sum(row.pretrain is not None for row in study.rows.values())
     assert not list((tmp_path / "run/task").glob("*"))
@@ -260,8 +260,8 @@ def test_medical_in_small(tmp_path: Path) -> None:
     assert {q.drug for q in train}.isdisjoint({q.drug for q in test})
     for part in (train, test):
         labels = [q.label for q in part]
-        assert labels.count(medical.GIVEN) == labels.count(medical.NOT_GIVEN) == 2
-    not_given = {(q.drug[0], q.disease[0]) for q in [*train, *test] if q.label != medical.GIVEN}
+        assert labels.count(medical.STATED) == labels.count(medical.NOT_GIVEN) == 2
+    not_given = {(q.drug[0], q.disease[0]) for q in [*train, *test] if q.label != medical.STATED}
     assert ("DB0", "DOID:3") not in not_given
     graph = KnowledgeGraph.open(tmp_path / "run/made/kg")
     assert not any(

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from experiments.fewshot.trial import read, table
-from kept.lab.comparison.experiment import Experiment, shipped_experiments
+from kept.lab.comparison.experiment import Experiment
+from kept.lab.comparison.files import shipped_experiments
 from kept.tasks.scores.official_scores import OFFICIAL
 from kept.training.finetuning.config import FinetuneConfig
 from kept.training.finetuning.fewshot import FewshotConfig

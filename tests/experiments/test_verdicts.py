@@ -44,6 +44,6 @@ def test_colakes_gain_by_seeds_is_the_paired_t_test() -> None:
 def test_a_verdict_is_open_where_the_answers_would_decide() -> None:
     effect = Effect(0.05, 0.0001, 0.0004, 3, 500)
     row = {"method": "A", "against": "none"}
-    assert verdicts.said(effect, 0.2, 0.04, row) == "open: A by seeds alone"
-    assert verdicts.said(effect, 0.04, 0.03, row) == "A is better"
-    assert verdicts.said(effect, 0.2, 0.06, row) == "not shown"
+    assert verdicts.verdict_of(effect, 0.2, 0.04, row) == "open: A by seeds alone"
+    assert verdicts.verdict_of(effect, 0.04, 0.03, row) == "A is better"
+    assert verdicts.verdict_of(effect, 0.2, 0.06, row) == "not shown"

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from entity_linking.senses.corpus import read_senses
 from experiments.word_sense.tables import to_markdown
-from experiments.word_sense.trial import SenseConfig, World, results_of
+from experiments.word_sense.trial import SenseConfig, SenseData, results_of
 from tests.entity_linking.mini_wordnet import SYNSET_OF, mini_graph, mini_lexicon, write_corpus
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "word_sense"
@@ -39,15 +39,15 @@ def plan() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+def world(tmp_path_factory: pytest.TempPathFactory) -> SenseData:
     texts = {
         name: read_senses(*write_corpus(tmp_path_factory.mktemp(name)))
         for name in ("SemEval-2013", "SemEval-2015")
     }
-    return World(mini_graph(), mini_lexicon(), texts, SYNSET_OF)
+    return SenseData(mini_graph(), mini_lexicon(), texts, SYNSET_OF)
 
 
-def test_every_system_runs_on_hand_made_data(plan: dict[str, Any], world: World) -> None:
+def test_every_system_runs_on_hand_made_data(plan: dict[str, Any], world: SenseData) -> None:
     config = SenseConfig.model_validate(plan | {"n_resamples": 50})
     actual = results_of(world, config, _Lengths())
     assert [*actual["cpu_seconds"]] == [*config.parts]
@@ -69,7 +69,7 @@ def test_every_system_runs_on_hand_made_data(plan: dict[str, Any], world: World)
     assert again["data"] == actual["data"]
 
 
-def test_a_gloss_part_needs_an_encoder(plan: dict[str, Any], world: World) -> None:
+def test_a_gloss_part_needs_an_encoder(plan: dict[str, Any], world: SenseData) -> None:
     config = SenseConfig.model_validate(plan | {"n_resamples": 50})
     with pytest.raises(ValueError, match="needs a sentence encoder"):
         results_of(world, config, None)

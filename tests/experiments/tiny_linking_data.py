@@ -76,14 +76,14 @@ def _codex(folder: Path) -> None:
 def _lama(folder: Path) -> None:
     facts = []
     for i in range(N_PEOPLE):
-        (subject, name), (place, where) = person(i), city(i)
+        (subject, name), (town, where) = person(i), city(i)
         sentences = [
             f"{name} was born in [MASK] and wrote letter number {i}.",
             f"In [MASK] they still speak of {name}, who left in {1900 + i}.",
         ]
         facts.append(
             {
-                "uuid": f"u{i}", "sub_uri": subject, "obj_uri": place, "predicate_id": "P19",
+                "uuid": f"u{i}", "sub_uri": subject, "obj_uri": town, "predicate_id": "P19",
                 "evidences": [
                     {"sub_surface": name, "obj_surface": where, "masked_sentence": sentence}
                     for sentence in sentences
@@ -140,9 +140,9 @@ def _benchmarks(folder: Path) -> None:
             spans = {"Moor": "Q1000", "Reeve": "Q1031", "Calder": "Q3", "Arden": "Q1"}
             spans |= {"Zork": "<NIL>"}
             labels = [
-                {"id": place, "span": [text.index(s), text.index(s) + len(s)], "entity_id": entity,
+                {"id": number, "span": [text.index(s), text.index(s) + len(s)], "entity_id": entity,
                  "type": "Q215627" if entity > "Q1" else "OTHER"}
-                for place, (s, entity) in enumerate(spans.items())
+                for number, (s, entity) in enumerate(spans.items())
                 if s in text
             ]  # fmt: skip
             article = {"id": i, "text": text, "labels": labels, "evaluation_span": [0, len(text)]}

@@ -20,21 +20,24 @@ GRACE_SECONDS = 300
 
 
 def fuzz(
-    targets: Sequence[str], place: Path, *, seconds: float, seed: str = "0", least: int = 0
+    targets: Sequence[str], folder: Path, *, seconds: float, seed: str = "0", least: int = 0
 ) -> tuple[bool, str]:
     """Whether targets are clean, and the last that their process said."""
-    options = {"seed": seed, "seconds": seconds, "least": least, "place": place}
+    options = {"seed": seed, "seconds": seconds, "least": least, "place": folder}
     command = [sys.executable, "-P", "-m", "tests.fuzz.worker", *targets]
     command += [part for name, value in options.items() for part in (f"--{name}", str(value))]
     limit = seconds * len(targets) + GRACE_SECONDS
     try:
-        ran = subprocess.run(
+        run = subprocess.run(
             command, capture_output=True, text=True, timeout=limit, env=with_tests()
         )
     except subprocess.TimeoutExpired as expired:
         return False, f"an example that does not end: {expired.stdout!r}"
-    said = f"{ran.stdout.strip()[-4000:]} {ran.stderr.strip()[-2000:] if ran.returncode else ''}"
-    return ran.returncode == 0, said if ran.returncode >= 0 else f"signal {-ran.returncode}: {said}"
+    message = f"{run.stdout.strip()[-4000:]} {run.stderr.strip()[-2000:] if run.returncode else ''}"
+    return (
+        run.returncode == 0,
+        message if run.returncode >= 0 else f"signal {-run.returncode}: {message}",
+    )
 
 
 def main() -> int:
@@ -43,20 +46,22 @@ def main() -> int:
     parser.add_argument("targets", nargs="*", default=list(TARGETS))
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", default="0")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     n_findings = 0
-    for target in given.targets:
-        place = FINDINGS / target
-        is_clean, said = fuzz([target], place / "files", seconds=given.seconds, seed=given.seed)
+    for target in arguments.targets:
+        folder = FINDINGS / target
+        is_clean, message = fuzz(
+            [target], folder / "files", seconds=arguments.seconds, seed=arguments.seed
+        )
         n_findings += not is_clean
         if is_clean:
-            for path in sorted(place.rglob("*"), reverse=True):
+            for path in sorted(folder.rglob("*"), reverse=True):
                 path.rmdir() if path.is_dir() else path.unlink()
-            place.rmdir()
-        shown = said.split(":")[-1].strip() if is_clean else f"FINDING: {said}"
-        sys.stdout.write(f"{target:<18}{shown}\n")
+            folder.rmdir()
+        summary = message.split(":")[-1].strip() if is_clean else f"FINDING: {message}"
+        sys.stdout.write(f"{target:<18}{summary}\n")
         sys.stdout.flush()
-    sys.stdout.write(f"{len(given.targets)} targets, {n_findings} findings\n")
+    sys.stdout.write(f"{len(arguments.targets)} targets, {n_findings} findings\n")
     return 1 if n_findings else 0
 
 

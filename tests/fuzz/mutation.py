@@ -17,10 +17,10 @@ MOST_BYTES = 1 << 16
 
 def mutated(data: bytes, other: bytes, random: Random) -> bytes:
     """`data` after one to eight edits, at most `MOST_BYTES` long; `other` lends pieces."""
-    found = bytearray(data)
+    edited = bytearray(data)
     for _ in range(random.choice((1, 1, 2, 3, 8))):
-        _edit(found, other, random)
-    return bytes(found[:MOST_BYTES])
+        _edit(edited, other, random)
+    return bytes(edited[:MOST_BYTES])
 
 
 def _edit(data: bytearray, other: bytes, random: Random) -> None:
@@ -38,8 +38,8 @@ def _edit(data: bytearray, other: bytes, random: Random) -> None:
     elif kind == 4:
         data[start:start] = data[start:end] * random.choice((1, 2, 30, 300))
     elif kind == 5:
-        place = random.randrange(len(other) + 1)
-        data[start:end] = other[place : place + random.choice((1, 8, 64, 512))]
+        offset = random.randrange(len(other) + 1)
+        data[start:end] = other[offset : offset + random.choice((1, 8, 64, 512))]
     elif kind == 6:
         data[start:end] = random.choice(TOKENS) * random.choice((1, 1, 1, 2, 300))
     else:

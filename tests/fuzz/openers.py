@@ -36,10 +36,10 @@ def _files_of(folder: Path) -> Files:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-def made(make: Callable[[Path], object]) -> Callable[[], list[Files]]:
+def seeds_of(make: Callable[[Path], object]) -> Callable[[], list[Files]]:
     def seeds() -> list[Files]:
-        with tempfile.TemporaryDirectory() as place:
-            folder = Path(place) / "x"
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = Path(temporary) / "x"
             make(folder)
             return [_files_of(folder)]
 
@@ -171,11 +171,11 @@ def _answers(folder: Path, random: Random) -> None:
 
 
 OPENERS: dict[str, Target] = {
-    "folder.graph": Target(made(lambda folder: small_graph().save(folder)), _open_graph),
-    "folder.names": Target(made(_make_names), _open_names),
-    "folder.fuzzy": Target(made(_make_fuzzy), _open_fuzzy),
-    "folder.index": Target(made(_make_index), _open_index),
-    "folder.scorer": Target(made(make_scorer_folder), _open_scorer),
-    "folder.model": Target(made(make_model), _open_model),
+    "folder.graph": Target(seeds_of(lambda folder: small_graph().save(folder)), _open_graph),
+    "folder.names": Target(seeds_of(_make_names), _open_names),
+    "folder.fuzzy": Target(seeds_of(_make_fuzzy), _open_fuzzy),
+    "folder.index": Target(seeds_of(_make_index), _open_index),
+    "folder.scorer": Target(seeds_of(make_scorer_folder), _open_scorer),
+    "folder.model": Target(seeds_of(make_model), _open_model),
     "run.answers": of_corpus("run.answers", _answers),
 }

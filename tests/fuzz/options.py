@@ -13,7 +13,7 @@ from typing import Any
 
 from typer.main import get_command
 
-from tests.fuzz.openers import made, make_model, small_graph
+from tests.fuzz.openers import make_model, seeds_of, small_graph
 from tests.fuzz.targets import Target
 
 LINES = (
@@ -81,8 +81,8 @@ def words_of(random: Random) -> list[str]:
         if options and random.random() < 0.6:
             words += [random.choice(options), random.choice(ODD)]
         else:
-            place = random.randrange(len(begin) or 1, max(len(words), len(begin) + 1))
-            words[place : place + 1] = [random.choice(ODD)]
+            position = random.randrange(len(begin) or 1, max(len(words), len(begin) + 1))
+            words[position : position + 1] = [random.choice(ODD)]
     return words
 
 
@@ -104,4 +104,4 @@ def _run(folder: Path, random: Random) -> None:
     assert is_clean, f"{[w[:80] for w in words]}: {result.exit_code}\n{result.output[-600:]}"
 
 
-OPTIONS = {"options": Target(made(make_place), _run, spoils=False)}
+OPTIONS = {"options": Target(seeds_of(make_place), _run, spoils=False)}

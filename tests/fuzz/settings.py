@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.fuzz.openers import NAMES, made, make_model, make_scorer_folder, small_graph
+from tests.fuzz.openers import NAMES, make_model, make_scorer_folder, seeds_of, small_graph
 from tests.fuzz.targets import Target
 
 MANY_DIGITS = "many digits"
@@ -31,11 +31,11 @@ TEMPLATES = (
 
 def _places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """The path of every value inside a JSON value."""
-    found: list[tuple[Any, ...]] = []
+    paths: list[tuple[Any, ...]] = []
     rows = enumerate(value) if isinstance(value, list) else getattr(value, "items", tuple)()
     for key, inner in rows:
-        found += [(*at, key), *_places(inner, (*at, key))]
-    return found
+        paths += [(*at, key), *_places(inner, (*at, key))]
+    return paths
 
 
 def changed(text: str, random: Random, odd: tuple[Any, ...] = ODD) -> str:
@@ -267,7 +267,7 @@ def _open_peft(folder: Path, random: Random) -> None:
 
 
 def _target(make: Callable[[Path], object], run: Callable[[Path, Random], None]) -> Target:
-    return Target(made(make), run, spoils=False)
+    return Target(seeds_of(make), run, spoils=False)
 
 
 SETTINGS: dict[str, Target] = {

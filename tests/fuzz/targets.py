@@ -45,8 +45,8 @@ class Target:
     spoils: bool = True
 
 
-def _spend(found: Iterable[Any]) -> None:
-    for number, _ in enumerate(found):
+def _spend(items: Iterable[Any]) -> None:
+    for number, _ in enumerate(items):
         if number == MOST_RECORDS:
             return
 
@@ -57,25 +57,25 @@ def _report(random: Random) -> DamageReport:
 
 def kept_corpus(name: str) -> list[Files]:
     """The committed sets of a target: files of a folder, or a folder for a set of several."""
-    found: list[Files] = []
+    corpus: list[Files] = []
     for path in sorted((CORPUS / name).iterdir()):
         if path.is_dir():
-            found.append({file.name: file.read_bytes() for file in sorted(path.iterdir())})
+            corpus.append({file.name: file.read_bytes() for file in sorted(path.iterdir())})
         else:
-            found.append({path.name: path.read_bytes()})
-    return found
+            corpus.append({path.name: path.read_bytes()})
+    return corpus
 
 
 # ---- graphs --------------------------------------------------------------------------------------
 def _graph_seeds(format: str, suffixes: tuple[str, ...]) -> Callable[[], list[Files]]:
     def seeds() -> list[Files]:
-        own = kept_corpus(format)
+        corpus = kept_corpus(format)
         hostile = [
             {case.file: case.bytes_of(case.small)}
             for case in CASES.values()
             if any(case.file.split(".")[1] == suffix for suffix in suffixes)
         ]
-        return own + hostile
+        return corpus + hostile
 
     return seeds
 
@@ -155,7 +155,7 @@ def _packed_seeds() -> list[Files]:
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
         packed.writestr("x.tsv", text)
-    made = {
+    archives = {
         "x.tsv.gz": gzip.compress(text), "x.tsv.zst": zstandard.compress(text),
         "x.tsv.xz": lzma.compress(text),
         "x.zip": archive.getvalue(),
@@ -164,9 +164,9 @@ def _packed_seeds() -> list[Files]:
         sink = io.BytesIO()
         with zipfile.ZipFile(sink, "w", method) as packed:
             packed.writestr("x.tsv", text)
-        made[f"x{method}.zip"] = sink.getvalue()
+        archives[f"x{method}.zip"] = sink.getvalue()
     return [
-        *({name: data} for name, data in made.items()),
+        *({name: data} for name, data in archives.items()),
         *({c.file: c.bytes_of(c.small)} for c in CASES.values() if c.file == "x.zip"),
     ]
 

@@ -30,21 +30,21 @@ def test_every_format_is_a_target() -> None:
 def test_targets_are_clean(tmp_path: Path) -> None:
     """All in one process, which loads for long; it stops at the first finding."""
     targets = [*READERS, *OPENERS, *SETTINGS, *OPTIONS]
-    is_clean, said = fuzz(targets, tmp_path / "files", seconds=0, least=5)
-    assert is_clean, said
-    assert all(f"{name}: " in said for name in targets)
+    is_clean, message = fuzz(targets, tmp_path / "files", seconds=0, least=5)
+    assert is_clean, message
+    assert all(f"{name}: " in message for name in targets)
 
 
 def test_a_finding_is_told(tmp_path: Path) -> None:
     """The harness itself: a time limit of nothing, and a crash."""
-    is_clean, said = fuzz(["no such target"], tmp_path / "files", seconds=0)
+    is_clean, message = fuzz(["no such target"], tmp_path / "files", seconds=0)
     assert not is_clean
-    assert "invalid choice" in said
+    assert "invalid choice" in message
 
 
 def test_mutation_is_repeatable_and_bounded() -> None:
     data = b"a\tr\tb\n" * 5000
-    found = [mutated(data, b"other", Random(f"{seed}")) for seed in range(200)]
-    assert found == [mutated(data, b"other", Random(f"{seed}")) for seed in range(200)]
-    assert len(set(found)) > 150
-    assert max(map(len, found)) <= MOST_BYTES
+    variants = [mutated(data, b"other", Random(f"{seed}")) for seed in range(200)]
+    assert variants == [mutated(data, b"other", Random(f"{seed}")) for seed in range(200)]
+    assert len(set(variants)) > 150
+    assert max(map(len, variants)) <= MOST_BYTES

@@ -40,13 +40,13 @@ def spoilt(seeds: list[Files], random: Random) -> dict[str, bytes]:
     return files
 
 
-def write(files: Files, place: Path) -> None:
+def write(files: Files, folder: Path) -> None:
     """The files in an empty folder."""
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir(parents=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     for name, data in files.items():
-        (place / name).parent.mkdir(parents=True, exist_ok=True)
-        (place / name).write_bytes(data)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
 
 
 def cpu_seconds() -> float:
@@ -55,13 +55,13 @@ def cpu_seconds() -> float:
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
-def try_one(target: Target, place: Path, random: Random) -> str:
+def try_one(target: Target, folder: Path, random: Random) -> str:
     """Why the files at `place` are a finding, or ""."""
     started, before = cpu_seconds(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            target.run(place, random)
+            target.run(folder, random)
     except ALLOWED:
         pass
     except BaseException:  # noqa: BLE001 - whatever it is, it is a finding
@@ -72,11 +72,11 @@ def try_one(target: Target, place: Path, random: Random) -> str:
     return f"{grown >> 20} MiB more memory" if grown > MOST_GROWTH else ""
 
 
-def try_target(name: str, seed: str, seconds: float, least: int, place: Path) -> str:
+def try_target(name: str, seed: str, seconds: float, least: int, folder: Path) -> str:
     """The seeds, then spoilt ones until the time is over; what was found, or ""."""
     target = TARGETS[name]
     seeds = target.seeds()
-    try_one(target, _written(seeds[0], place), Random(0))  # what is imported is no growth
+    try_one(target, _written(seeds[0], folder), Random(0))  # what is imported is no growth
     started = time.monotonic()
     for number in itertools.count():
         random = Random(f"{name}/{seed}/{number}")
@@ -89,8 +89,8 @@ def try_target(name: str, seed: str, seconds: float, least: int, place: Path) ->
         files = (
             spoilt(seeds, random) if target.spoils and n_spoilt >= 0 else seeds[number % len(seeds)]
         )
-        if said := try_one(target, _written(files, place), random):
-            return f"{name}, example {number}: {said}"
+        if message := try_one(target, _written(files, folder), random):
+            return f"{name}, example {number}: {message}"
     raise AssertionError
 
 
@@ -102,20 +102,22 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=1)
     parser.add_argument("--least", type=int, default=0, help="spoilt examples, whatever the time")
     parser.add_argument("--place", type=Path, required=True, help="for the files of an example")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     os.environ["KEPT_LIMITS"] = LIMITS
-    for name in given.targets:
+    for name in arguments.targets:
         sys.stdout.write(f"{name}\n")
         sys.stdout.flush()  # the last line says where a crash was
-        if said := try_target(name, given.seed, given.seconds, given.least, given.place):
-            sys.stdout.write(f"{said}\n")
+        if message := try_target(
+            name, arguments.seed, arguments.seconds, arguments.least, arguments.place
+        ):
+            sys.stdout.write(f"{message}\n")
             return 1
     return 0
 
 
-def _written(files: Files, place: Path) -> Path:
-    write(files, place)
-    return place
+def _written(files: Files, folder: Path) -> Path:
+    write(files, folder)
+    return folder
 
 
 if __name__ == "__main__":

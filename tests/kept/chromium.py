@@ -93,13 +93,13 @@ class Chromium:
 
     def _note(self, message: dict[str, Any]) -> None:
         """Keep what the page logs: errors, broken rules of its policy, requests that failed."""
-        method, found = message.get("method"), message.get("params", {})
+        method, parameters = message.get("method"), message.get("params", {})
         if method == "Runtime.exceptionThrown":
-            self.console.append(json.dumps(found["exceptionDetails"])[:500])
+            self.console.append(json.dumps(parameters["exceptionDetails"])[:500])
         elif method == "Log.entryAdded":
-            self.console.append(f"{found['entry']['level']}: {found['entry']['text']}")
+            self.console.append(f"{parameters['entry']['level']}: {parameters['entry']['text']}")
         elif method == "Runtime.consoleAPICalled":
-            self.console.append(f"{found['type']}: {found['args']}")
+            self.console.append(f"{parameters['type']}: {parameters['args']}")
 
     def open(self, url: str) -> None:
         """Go to an address and wait until it is loaded."""
@@ -108,12 +108,12 @@ class Chromium:
 
     def run(self, script: str) -> Any:
         """The value of an expression, a promise's when it is kept."""
-        found = self.send(
+        reply = self.send(
             "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True
         )
-        if "exceptionDetails" in found:
-            raise RuntimeError(json.dumps(found["exceptionDetails"])[:800])
-        return found["result"].get("value")
+        if "exceptionDetails" in reply:
+            raise RuntimeError(json.dumps(reply["exceptionDetails"])[:800])
+        return reply["result"].get("value")
 
     def until(self, condition: str, seconds: float = 60) -> None:
         """Wait until an expression is true."""
@@ -144,5 +144,5 @@ class Chromium:
 
     def screenshot(self, path: Path) -> None:
         """The whole page as a PNG."""
-        found = self.send("Page.captureScreenshot", captureBeyondViewport=True)
-        path.write_bytes(base64.b64decode(found["data"]))
+        reply = self.send("Page.captureScreenshot", captureBeyondViewport=True)
+        path.write_bytes(base64.b64decode(reply["data"]))

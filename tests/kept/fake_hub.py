@@ -45,11 +45,13 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         parts = self.path.strip("/").split("/")
         if self.path == "/api/repos/create":
-            asked = json.loads(body)
-            name = f"{asked['organization']}/{asked['name']}" if asked.get("organization") else (
-                asked["name"])  # fmt: skip
+            values = json.loads(body)
+            name = f"{values['organization']}/{values['name']}" if values.get("organization") else (
+                values["name"])  # fmt: skip
             self.server.repositories.setdefault(name, {})
-            self.server.private[name] = asked.get("visibility") == "private" or asked.get("private")
+            self.server.private[name] = values.get("visibility") == "private" or values.get(
+                "private"
+            )
             self._json({"url": f"{self.server.url}/{name}"})
         elif self.path == "/api/validate-yaml":
             self._json({"errors": [], "warnings": []})

@@ -333,8 +333,8 @@ KINDS: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
 }
 
 
-def copy_of(folder: Path, place: Path) -> Path:
+def copy_of(folder: Path, target: Path) -> Path:
     """A copy at the same name, since an adapter names its base by its path."""
-    shutil.rmtree(place, ignore_errors=True)
-    shutil.copytree(folder, place, symlinks=True)
-    return place
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(folder, target, symlinks=True)
+    return target

@@ -27,26 +27,28 @@ class Running:
     server: Any
     thread: threading.Thread
 
-    def ask(
+    def request(
         self, path: str, body: Any = None, *, raw: bytes | None = None, method: str | None = None,
         **headers: str,
     ) -> tuple[int, dict[str, str], Any]:  # fmt: skip
         """Return status, headers and body of one request; JSON is read."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
         sent = raw if raw is not None else None if body is None else json.dumps(body).encode()
-        given = {"Authorization": f"Bearer {TOKEN}"}
+        request_headers = {"Authorization": f"Bearer {TOKEN}"}
         if sent is not None:
-            given["Content-Type"] = "application/json"
-        given |= {name.replace("_", "-"): value for name, value in headers.items()}
+            request_headers["Content-Type"] = "application/json"
+        request_headers |= {name.replace("_", "-"): value for name, value in headers.items()}
         try:
-            connection.request(method or ("GET" if sent is None else "POST"), path, sent, given)
+            connection.request(
+                method or ("GET" if sent is None else "POST"), path, sent, request_headers
+            )
             reply = connection.getresponse()
             content = reply.read()
-            found = {name.lower(): value for name, value in reply.getheaders()}
+            reply_headers = {name.lower(): value for name, value in reply.getheaders()}
         finally:
             connection.close()
-        is_json = found.get("content-type", "").startswith("application/json")
-        return reply.status, found, json.loads(content) if is_json else content
+        is_json = reply_headers.get("content-type", "").startswith("application/json")
+        return reply.status, reply_headers, json.loads(content) if is_json else content
 
     def socket(self) -> socket.socket:
         """A bare connection."""

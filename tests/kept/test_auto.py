@@ -65,19 +65,21 @@ def folder(
 
 def test_every_saved_run_encodes(folder: Path, small_graph: KnowledgeGraph) -> None:
     auto = kept.AutoEncoder.from_pretrained(folder)
-    bare = not any((folder / name).exists() for name in ("pretrain.json", "finetune.json"))
+    is_weights_alone = not any(
+        (folder / name).exists() for name in ("pretrain.json", "finetune.json")
+    )
     if METHODS["colake"] is auto.method:
-        assert auto.builder.max_neighbours == (15 if bare else 2)
+        assert auto.builder.max_neighbours == (15 if is_weights_alone else 2)
     assert auto.builder.drop_probability == 0
     encoded = auto.encode(TEXTS, kg=small_graph)
     assert len(encoded) == len(TEXTS)
     assert encoded.sentences.shape == (4, 16)
     assert not encoded.sentences.requires_grad
-    for text, sentence, given in zip(encoded, encoded.sentences, TEXTS, strict=True):
-        assert text.linked.text == given
+    for text, sentence, original in zip(encoded, encoded.sentences, TEXTS, strict=True):
+        assert text.linked.text == original
         assert torch.equal(text.sentence, sentence)
-        covered = [given[a:b] for a, b in text.token_spans.tolist()]
-        assert "".join(covered).replace(" ", "") == given.replace(" ", "")
+        covered = [original[a:b] for a, b in text.token_spans.tolist()]
+        assert "".join(covered).replace(" ", "") == original.replace(" ", "")
         assert text.tokens.shape == (len(covered), 16)
         assert text.sentence.allclose(text.tokens.mean(0))
         assert len(text.mentions) == len(text.links)
@@ -133,11 +135,11 @@ def test_linkers_and_linked_texts(
     by_graph = auto.encode(["Paris"], kg=small_graph)
     small_graph.save(tmp_path / "kg")
     by_path = auto.encode(["Paris"], kg=tmp_path / "kg")
-    given = LinkedText("Paris", (gold_link(0, 5, "Q90"),))
+    labelled = LinkedText("Paris", (gold_link(0, 5, "Q90"),))
     mine = DictionaryLinker(small_graph)
     for other in (
         by_path,
-        auto.encode([given], kg=small_graph),
+        auto.encode([labelled], kg=small_graph),
         auto.encode(["Paris"], kg=small_graph, linker=mine),
     ):
         assert torch.equal(other.sentences, by_graph.sentences)
@@ -202,7 +204,7 @@ def test_from_host(small_graph: KnowledgeGraph, tokenizer: Any, tmp_path: Path) 
                 AutoEncoder.from_host(name, tmp_path, small_graph)
         auto = AutoEncoder.from_host(name, tmp_path, small_graph, untrained=line.needs_training)
         again = AutoEncoder.from_host(name, tmp_path, small_graph, untrained=line.needs_training)
-        one, other = (made.encode(TEXTS, kg=small_graph) for made in (auto, again))
+        one, other = (encoder.encode(TEXTS, kg=small_graph) for encoder in (auto, again))
         assert torch.equal(one.sentences, other.sentences)
     with pytest.raises(ConfigError, match="there is no method"):
         AutoEncoder.from_host("colak", tmp_path, small_graph)
@@ -227,26 +229,26 @@ def test_a_new_encoder_has_the_recipe_unless_as_published(
     for name, line in METHODS.items():
         make = partial(AutoEncoder.from_host, name, tmp_path, small_graph, untrained=True)
         usual, published = make(), make(as_published=True)
-        own = make(as_published=True, view=line.recipe.view, **line.recipe.options)
+        settings = make(as_published=True, view=line.recipe.view, **line.recipe.options)
         same, other = (
             all(value.equal(weights.encoder.state_dict().get(key)) for key, value in
                 usual.encoder.state_dict().items())
-            for weights in (own, published)
+            for weights in (settings, published)
         )  # fmt: skip
         assert same, name
         assert usual.view == {**published.view, **line.recipe.view}, name
-        assert usual.encoder.config.to_dict() == own.encoder.config.to_dict()
+        assert usual.encoder.config.to_dict() == settings.encoder.config.to_dict()
         for field, value in line.recipe.graph.items():
             assert getattr(usual.builder, field) == value != getattr(published.builder, field)
         if name in ("ernie", "ebert"):
             assert not other, name
         if name in ("colake", "knowbert"):
             assert usual.encoder.config.to_dict() != published.encoder.config.to_dict()
-    own = AutoEncoder.from_host("kbert", tmp_path, small_graph, view={"max_branches": 3})
-    assert own.view["max_branches"] == 3
-    given = BuilderConfig(max_words=20)
-    kept_as_given = AutoEncoder.from_host("kbert", tmp_path, small_graph, builder=given).builder
-    assert kept_as_given.directions == given.directions
+    settings = AutoEncoder.from_host("kbert", tmp_path, small_graph, view={"max_branches": 3})
+    assert settings.view["max_branches"] == 3
+    builder = BuilderConfig(max_words=20)
+    kept_as_given = AutoEncoder.from_host("kbert", tmp_path, small_graph, builder=builder).builder
+    assert kept_as_given.directions == builder.directions
 
 
 def test_a_fact_about_a_tail_reaches_a_mention_by_the_recipe_alone(
@@ -258,10 +260,11 @@ def test_a_fact_about_a_tail_reaches_a_mention_by_the_recipe_alone(
     labels = [("a", "Paris"), ("b", "Berlin")]
     records = [Text(node, TextKind.LABEL, label, "en") for node, label in labels]
     graph = graph_from_records([*records, Triple("a", "near", "b")])
-    bare = graph.with_triples(graph.triples[:0], note="no fact")
+    without_facts = graph.with_triples(graph.triples[:0], note="no fact")
     for as_published in (False, True):
-        made = AutoEncoder.from_host("kbert", tmp_path, graph, as_published=as_published)
+        encoder = AutoEncoder.from_host("kbert", tmp_path, graph, as_published=as_published)
         with_fact, without = (
-            made.encode("the city of Berlin", kg=each).sentences for each in (graph, bare)
+            encoder.encode("the city of Berlin", kg=each).sentences
+            for each in (graph, without_facts)
         )
         assert torch.equal(with_fact, without) == as_published

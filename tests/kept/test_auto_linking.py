@@ -58,8 +58,8 @@ def test_every_graph_has_its_choices(
     small_graph.save(tmp_path)
     model = encoder(small_graph, tokenizer, {"threshold": 50.0}, {"name": "b", "loss": "softmax"})
     auto = AutoEncoder(model, tokenizer, view={"further": [{"kg": str(tmp_path)}]})
-    bare = LinkedText("Paris", ())
-    first, river, _, unlinked = auto.encode([*TEXTS, bare], small_graph)
+    unlinked_text = LinkedText("Paris", ())
+    first, river, _, unlinked = auto.encode([*TEXTS, unlinked_text], small_graph)
     assert [(c.kar, c.entity is None) for c in first.linking] == [("kg", True)] * 3 + [
         ("b", False)
     ] * 3

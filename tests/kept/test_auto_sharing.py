@@ -70,13 +70,13 @@ def test_the_card_says_what_is_known_and_what_is_not(
     auto: AutoEncoder, small_graph: KnowledgeGraph, tmp_path: Path
 ) -> None:
     auto.save_pretrained(tmp_path / "bare")
-    bare = (tmp_path / "bare" / "README.md").read_text(encoding="utf-8")
-    assert small_graph.content_hash in bare
+    card = (tmp_path / "bare" / "README.md").read_text(encoding="utf-8")
+    assert small_graph.content_hash in card
     for row in ("licence of the graph", "linker", "coverage", "licence of the model"):
-        assert f"| {row} | not known |" in bare
-    assert "| controls' verdict | not known: no comparison" in bare
-    assert "| leaks | not known: no audit" in bare
-    assert "license:" not in bare
+        assert f"| {row} | not known |" in card
+    assert "| controls' verdict | not known: no comparison" in card
+    assert "| leaks | not known: no audit" in card
+    assert "license:" not in card
     comparison, audit = tmp_path / "wiki80.json", tmp_path / "audit.json"
     values = {"experiment": {"name": "wiki80"}, "verdicts": {"kbert": "not | shown"}, "missing": []}
     comparison.write_text(json.dumps(values), encoding="utf-8")
@@ -88,13 +88,13 @@ def test_the_card_says_what_is_known_and_what_is_not(
     about = About(graph=licensed, comparison=comparison, audit=audit, linker="by names",
                   licence="apache-2.0")  # fmt: skip
     auto.save_pretrained(tmp_path / "told", about=about)
-    told = (tmp_path / "told" / "README.md").read_text(encoding="utf-8")
+    card_text = (tmp_path / "told" / "README.md").read_text(encoding="utf-8")
     for line in (
         "license: apache-2.0", r"| licence of the graph | CC0-1.0 \<b\> |", "| linker | by names |",
         "| sources of the graph | facts.tsv |", r"| controls' verdict | on wiki80: not \| shown |",
         "| leaks | tested triple in the graph: 2 of 9 |",
     ):  # fmt: skip
-        assert line in told, line
+        assert line in card_text, line
 
 
 def test_a_card_tells_nothing_of_another_graph_or_file(auto: AutoEncoder, tmp_path: Path) -> None:
@@ -162,9 +162,9 @@ def test_a_push_and_the_way_back(host: Path, tmp_path: Path) -> None:
     ]  # fmt: skip
     assert "/me/mine/commit/" in done.stdout
     assert "me/nothing cannot be fetched" in done.stdout
-    asked = "\n".join(hub.requests)
-    assert "evil.py" not in asked
-    assert "pytorch_model.bin" not in asked.replace("HEAD", "")
+    requests = "\n".join(hub.requests)
+    assert "evil.py" not in requests
+    assert "pytorch_model.bin" not in requests.replace("HEAD", "")
 
 
 def test_nothing_is_pushed_offline(auto: AutoEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,18 +174,18 @@ def test_nothing_is_pushed_offline(auto: AutoEncoder, monkeypatch: pytest.Monkey
 
 
 def test_pickles_and_code_are_not_opened(tokenizer: Any, tmp_path: Path) -> None:
-    place = tmp_path / "host"
-    tiny_host(n_words=len(tokenizer)).save_pretrained(place)
-    tokenizer.save_pretrained(place)
-    torch.save({"evil": torch.zeros(1)}, place / "pytorch_model.bin")
-    (place / "model.safetensors").unlink()
+    folder = tmp_path / "host"
+    tiny_host(n_words=len(tokenizer)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    torch.save({"evil": torch.zeros(1)}, folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
     with pytest.raises(HostError, match="cannot be opened"):
-        AutoEncoder.from_pretrained(place)
-    config = json.loads((place / "config.json").read_text())
+        AutoEncoder.from_pretrained(folder)
+    config = json.loads((folder / "config.json").read_text())
     config |= {"model_type": "mine", "auto_map": {"AutoModel": "evil.Evil"}}
-    (place / "config.json").write_text(json.dumps(config))
-    (place / "evil.py").write_text("raise SystemExit('run')")
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "evil.py").write_text("raise SystemExit('run')")
     with pytest.raises(CheckpointError, match="model_type 'mine', which is not one of"):
-        AutoEncoder.from_pretrained(place)
+        AutoEncoder.from_pretrained(folder)
     with pytest.raises(ConfigError, match="has no revision"):
-        AutoEncoder.from_pretrained(place, revision="main")
+        AutoEncoder.from_pretrained(folder, revision="main")

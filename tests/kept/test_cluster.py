@@ -39,11 +39,11 @@ def cluster() -> Any:
 
 def test_a_killed_worker_loses_and_doubles_nothing(tmp_path: Path) -> None:
     marker = tmp_path / "killed"
-    found = list(
+    parts = list(
         over_workers(partial(killed_once, marker), range(12), cluster="local", n_workers=2)
     )
     assert marker.exists(), "no worker was killed"
-    assert found == [(part, part * part) for part in range(12)]
+    assert parts == [(part, part * part) for part in range(12)]
 
 
 def test_an_error_of_the_work_is_raised_as_it_is(tmp_path: Path) -> None:

@@ -28,9 +28,9 @@ def rows_of(text: str) -> list[list[str]]:
     ["=1+1", "+cmd|' /C calc'!A0", "-2+3+cmd", "@SUM(A1)", "\t=1", "\r=1", "-", "+0x1", "--1"],
 )
 def test_a_formula_becomes_text(cell: str) -> None:
-    (_, (shown, beside)) = rows_of(csv_text(["name", "n"], [[cell, 1]]))
-    assert shown == f"'{cell}"
-    assert beside == "1"
+    (_, (cell_text, number)) = rows_of(csv_text(["name", "n"], [[cell, 1]]))
+    assert cell_text == f"'{cell}"
+    assert number == "1"
     assert rows_of(csv_text([cell], []))[0] == [f"'{cell}"]
 
 
@@ -42,13 +42,13 @@ def test_numbers_stay_numbers(cell: object) -> None:
 @given(st.lists(st.lists(st.text(), min_size=2, max_size=2), max_size=5))
 def test_no_cell_begins_a_formula_and_no_other_is_touched(rows: list[list[str]]) -> None:
     read = rows_of(csv_text(["a", "b"], rows))[1:]
-    for row, shown in zip(rows, read, strict=True):
-        for cell, said in zip(row, shown, strict=True):
-            if said != cell:
+    for row, values in zip(rows, read, strict=True):
+        for cell, value in zip(row, values, strict=True):
+            if value != cell:
                 assert cell.startswith(STARTS_A_FORMULA)
-                assert said == f"'{cell}"
-            elif said.startswith(STARTS_A_FORMULA):
-                assert said.strip("+-.").replace(".", "")[0].isdigit()
+                assert value == f"'{cell}"
+            elif value.startswith(STARTS_A_FORMULA):
+                assert value.strip("+-.").replace(".", "")[0].isdigit()
 
 
 def test_the_audit_writes_such_csv() -> None:

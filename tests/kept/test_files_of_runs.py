@@ -38,31 +38,33 @@ def names_in(folder: Path) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory, host: Path) -> Path:
+def runs_folder(tmp_path_factory: pytest.TempPathFactory, host: Path) -> Path:
     """A folder with a graph, labelled and linked texts, and a run of each command."""
-    place = tmp_path_factory.mktemp("runs")
-    kg, data = WORLDS["roles"](40, 0).write(place)
+    folder = tmp_path_factory.mktemp("runs")
+    kg, data = WORLDS["roles"](40, 0).write(folder)
     texts = [row[0] for row in WORLDS["roles"](40, 0).rows]
-    (place / "texts.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
-    (place / "tiny.yaml").write_text(EXPERIMENT.format(host=host), encoding="utf-8")
+    (folder / "texts.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
+    (folder / "tiny.yaml").write_text(EXPERIMENT.format(host=host), encoding="utf-8")
     small = ["--kg", str(kg), "--host", str(host)]
     steps = ["--steps", "1", "--batch-size", "4", "--threads", "1"]
-    linked = str(place / "linked.jsonl")
+    linked = str(folder / "linked.jsonl")
     for line in (
-        ["link", str(place / "texts.txt"), "--kg", str(kg), "-o", linked],
-        ["finetune", str(data), "--method", "words", *small, *steps, "-o", str(place / "finetune")],
+        ["link", str(folder / "texts.txt"), "--kg", str(kg), "-o", linked],
+        ["finetune", str(data), "--method", "words", *small, *steps,
+         "-o", str(folder / "finetune")],
         ["pretrain", "--method", "kbert", *small, "--text", linked, *steps,
-         "-o", str(place / "pretrain")],
+         "-o", str(folder / "pretrain")],
         ["fit", str(data), *small, "--methods", "words", "--budget", "0.001", "--threads", "1",
-         "-o", str(place / "fit")],
-        ["compare", "--task", str(place / "tiny.yaml"), "--data", str(place), "--methods", "words",
-         "--controls", "shuffled", "--seeds", "1", "-o", str(place / "compare")],
+         "-o", str(folder / "fit")],
+        ["compare", "--task", str(folder / "tiny.yaml"), "--data", str(folder),
+         "--methods", "words",
+         "--controls", "shuffled", "--seeds", "1", "-o", str(folder / "compare")],
         ["kgc", "train", str(kg), "--scorer", "distmult", "--epochs", "1",
-         "-o", str(place / "scorer")],
+         "-o", str(folder / "scorer")],
     ):  # fmt: skip
         done = CliRunner().invoke(app, line)
         assert done.exit_code == 0, f"kept {' '.join(line)}\n{done.output}"
-    return place
+    return folder
 
 
 @pytest.mark.parametrize(
@@ -72,28 +74,30 @@ def place(tmp_path_factory: pytest.TempPathFactory, host: Path) -> Path:
         ("Scorer of triples:", "scorer"),
     ],
 )  # fmt: skip
-def test_the_page_has_each_file_of_a_folder(section: str, folder: str, place: Path) -> None:
+def test_the_page_has_each_file_of_a_folder(section: str, folder: str, runs_folder: Path) -> None:
     always, at_times = files_of(section)
-    written = names_in(place / folder)
+    written = names_in(runs_folder / folder)
     assert written - always - at_times == set(), "files that the page lacks"
     assert always - written == set(), "files that were not written"
 
 
-def test_the_page_has_each_file_of_a_comparison(place: Path) -> None:
+def test_the_page_has_each_file_of_a_comparison(runs_folder: Path) -> None:
     always, at_times = files_of("Comparison:")
     of_runs = {"predictions.jsonl", "log.jsonl", "curves.png"}
     always = {name.replace("NAME", "tiny") for name in always} - of_runs
-    runs = {name for name in names_in(place / "compare") if re.fullmatch(r"[0-9a-f]{12}", name)}
-    written = names_in(place / "compare") - runs
+    runs = {
+        name for name in names_in(runs_folder / "compare") if re.fullmatch(r"[0-9a-f]{12}", name)
+    }
+    written = names_in(runs_folder / "compare") - runs
     assert written - always - at_times == set(), "files that the page lacks"
     assert always - written == set(), "files that were not written"
     assert len(runs) == 3
     for name in runs:
-        assert names_in(place / "compare" / name) <= of_runs
+        assert names_in(runs_folder / "compare" / name) <= of_runs
 
 
 @pytest.mark.parametrize("folder", ["finetune", "pretrain", "fit"])
-def test_the_guide_of_a_run_names_each_of_its_files(folder: str, place: Path) -> None:
-    guide = (place / folder / GUIDE).read_text(encoding="utf-8")
+def test_the_guide_of_a_run_names_each_of_its_files(folder: str, runs_folder: Path) -> None:
+    guide = (runs_folder / folder / GUIDE).read_text(encoding="utf-8")
     named = set(re.findall(r"^\| `([^`]+)` \|", guide, re.MULTILINE))
-    assert named == names_in(place / folder) - {GUIDE}
+    assert named == names_in(runs_folder / folder) - {GUIDE}

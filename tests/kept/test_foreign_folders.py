@@ -37,23 +37,23 @@ def test_there_are_many_forms() -> None:
 def test_a_folder_in_any_form(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make, use = KINDS[kind]
     monkeypatch.chdir(tmp_path)
-    place = tmp_path / "x"
-    make(place)
-    whole = copy_of(place, tmp_path / "whole")
-    use(place)
+    path = tmp_path / "x"
+    make(path)
+    whole = copy_of(path, tmp_path / "whole")
+    use(path)
     faults, n_forms = [], 0
     for name, form in FORMS.items():
-        copy_of(whole, place)
+        copy_of(whole, path)
         try:
-            form(place)
+            form(path)
         except DOES_NOT_APPLY:
             continue
         n_forms += 1
         if kind in ("model", "run") and name != LARGE:
-            _seal_again(place)
+            _seal_again(path)
         try:
             with limited(SECONDS):
-                use(place)
+                use(path)
         except OURS:
             pass
         except TooLateError:
@@ -63,7 +63,7 @@ def test_a_folder_in_any_form(kind: str, tmp_path: Path, monkeypatch: pytest.Mon
         if os.path.exists("harmed"):
             os.rmdir("harmed")
             faults.append(f"{name}: its code was run")
-    shutil.rmtree(place)
+    shutil.rmtree(path)
     assert not faults, f"{len(faults)} of {n_forms} forms:\n" + "\n".join(faults)
     assert n_forms > 35
 

@@ -35,8 +35,8 @@ def test_stepping_equals_the_hosts_own_forward(family: str, attention: str) -> N
     ours = hosts.run(host, hidden, Visibility(visible), positions=places)
     theirs = host(ids, attention_mask=mask, position_ids=positions, output_hidden_states=True)
     assert len(ours) == len(theirs.hidden_states) == 3
-    for own, other in zip(ours, theirs.hidden_states, strict=True):
-        torch.testing.assert_close(own[mask.bool()], other[mask.bool()], atol=5e-6, rtol=0)
+    for states, other in zip(ours, theirs.hidden_states, strict=True):
+        torch.testing.assert_close(states[mask.bool()], other[mask.bool()], atol=5e-6, rtol=0)
     whole = host(ids[:1])  # positions as the host counts them
     torch.testing.assert_close(ours[-1][:1], whole.last_hidden_state, atol=5e-6, rtol=0)
 

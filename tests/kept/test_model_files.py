@@ -69,17 +69,17 @@ def damaged(
     tokenizer: Any,
 ) -> dict[str, list[flips.Outcome]]:
     """What came of damage to a model, a host of others, an adapter and a scorer."""
-    place = tmp_path_factory.mktemp("damaged")
-    save_model(place / "model", small_graph, tokenizer)
-    shutil.copytree(host, place / "host")
+    folder = tmp_path_factory.mktemp("damaged")
+    save_model(folder / "model", small_graph, tokenizer)
+    shutil.copytree(host, folder / "host")
     encoder = method_encoder("kadapter", small_graph, tokenizer)
-    encoder.save_adapter(place / "adapter", encoder.names[0])
+    encoder.save_adapter(folder / "adapter", encoder.names[0])
     graph = atlas.graph()
     sizes = {"n_entities": graph.n_entities, "n_relations": graph.n_relations, "width": 4}
     scorer = make_scorer("transe", **sizes, generator=torch.Generator(), norm=1)
-    save_scorer(place / "scorer", scorer, graph, {"seed": 0})
+    save_scorer(folder / "scorer", scorer, graph, {"seed": 0})
     n_flips = {"model": 4, "host": 4, "adapter": 8, "scorer": 8}
-    folders = {name: place / name for name in n_flips}
+    folders = {name: folder / name for name in n_flips}
     return flips.outcomes(
         {k: (path, flips.damages(path, n_flips=n_flips[k])) for k, path in folders.items()}
     )
@@ -88,32 +88,32 @@ def damaged(
 def test_no_damage_to_a_model_is_silent_or_a_crash(
     damaged: dict[str, list[flips.Outcome]], record_property: Callable[[str, object], None]
 ) -> None:
-    found = damaged["model"]
-    bad = [e for e in found if e.verdict not in ("refused", "same", "told")]
+    outcomes = damaged["model"]
+    bad = [e for e in outcomes if e.verdict not in ("refused", "same", "told")]
     assert not bad, bad
-    assert len(found) >= 31
-    assert all(each.verdict == "refused" for each in found if each.damage.how == "flip")
-    record_property("damage to a model", f"{len(found)}, none silent, none a crash")
+    assert len(outcomes) >= 31
+    assert all(each.verdict == "refused" for each in outcomes if each.damage.how == "flip")
+    record_property("damage to a model", f"{len(outcomes)}, none silent, none a crash")
 
 
 def test_no_damage_to_a_host_is_a_crash_and_what_cannot_be_seen_is_told(
     damaged: dict[str, list[flips.Outcome]], record_property: Callable[[str, object], None]
 ) -> None:
     """A host of others has no checksums: a number that became another number cannot be seen."""
-    found = damaged["host"]
-    bad = [e for e in found if e.verdict not in ("refused", "same", "told")]
+    outcomes = damaged["host"]
+    bad = [e for e in outcomes if e.verdict not in ("refused", "same", "told")]
     assert not bad, bad
-    n_told = sum(each.verdict == "told" for each in found)
-    record_property("damage to a host", f"{len(found)}, none a crash, {n_told} behind a warning")
+    n_told = sum(each.verdict == "told" for each in outcomes)
+    record_property("damage to a host", f"{len(outcomes)}, none a crash, {n_told} behind a warning")
 
 
 @pytest.mark.parametrize("name", ["adapter", "scorer"])
 def test_no_damage_to_an_adapter_or_a_scorer_is_silent_or_a_crash(
     name: str, damaged: dict[str, list[flips.Outcome]]
 ) -> None:
-    found = damaged[name]
-    assert all(each.verdict in ("refused", "same") for each in found), found
-    assert all(each.verdict == "refused" for each in found if each.damage.how == "flip")
+    outcomes = damaged[name]
+    assert all(each.verdict in ("refused", "same") for each in outcomes), outcomes
+    assert all(each.verdict == "refused" for each in outcomes if each.damage.how == "flip")
 
 
 # ---- models of kept ------------------------------------------------------------------------------
@@ -244,6 +244,6 @@ def test_every_family_loads_whole(tmp_path: Path, family: str) -> None:
 def test_an_encoder_alone_opens_from_a_model_with_heads(
     saved: Path, small_graph: KnowledgeGraph
 ) -> None:
-    found = AutoEncoder.from_pretrained(saved).encoder
-    assert isinstance(found, KnowledgeEncoder)
-    found.require_graph(small_graph)
+    encoder = AutoEncoder.from_pretrained(saved).encoder
+    assert isinstance(encoder, KnowledgeEncoder)
+    encoder.require_graph(small_graph)

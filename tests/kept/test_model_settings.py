@@ -63,9 +63,9 @@ def changed(folder: Path, file: str, name: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize("sealed", [False, True])
-@pytest.mark.parametrize(("name", "value", "said"), SETTINGS)
+@pytest.mark.parametrize(("name", "value", "message"), SETTINGS)
 def test_a_setting_is_refused_by_name_before_anything_is_built(
-    name: str, value: Any, said: str, sealed: bool, tmp_path: Path
+    name: str, value: Any, message: str, sealed: bool, tmp_path: Path
 ) -> None:
     tiny_host().save_pretrained(tmp_path)
     changed(tmp_path, "config.json", name, value)
@@ -75,7 +75,7 @@ def test_a_setting_is_refused_by_name_before_anything_is_built(
     with pytest.raises(HostError, match=r"config\.json") as caught:
         load_host(tmp_path)
     assert name in str(caught.value)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert time.process_time() - started < 5
 
 

@@ -37,16 +37,16 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def online(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """No variable forbids the network; what is looked up there is noted, and nothing is found."""
-    asked: list[object] = []
+    lookups: list[object] = []
 
-    def lookup(*place: object, **_: object) -> None:
-        asked.append(place[0])
+    def lookup(*arguments: object, **_: object) -> None:
+        lookups.append(arguments[0])
         raise socket.gaierror("no such name")
 
     for name in ("HF_HUB_OFFLINE", "HTTPS_PROXY", "https_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(socket, "getaddrinfo", lookup)
-    return asked
+    return lookups
 
 
 @pytest.mark.parametrize("name", ["runs/mine", "./mine", "../mine", "~/mine", "a/b/c", "/no/where"])
@@ -80,30 +80,30 @@ def test_offline_asks_nothing(online: list[object], monkeypatch: pytest.MonkeyPa
 def test_every_kind_is_opened_without_code_and_without_pickle(
     kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given: dict[str, Any] = {}
+    passed: dict[str, Any] = {}
 
     def note(_name: str, **options: Any) -> None:
-        given.update(options)
+        passed.update(options)
 
     opened = {"AutoModel": AutoModel, "AutoModelForMaskedLM": AutoModelForMaskedLM}.get(
         kind, AutoTokenizer
     )
     monkeypatch.setattr(opened, "from_pretrained", note)
     hosts.open_pretrained(opened, folder)
-    assert given["trust_remote_code"] is False
-    assert given["local_files_only"] is True
-    assert given.get("use_safetensors") is (None if kind == "AutoTokenizer" else True)
+    assert passed["trust_remote_code"] is False
+    assert passed["local_files_only"] is True
+    assert passed.get("use_safetensors") is (None if kind == "AutoTokenizer" else True)
 
 
 def test_code_that_came_with_a_model_is_not_run(folder: Path, tmp_path: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     config |= {"model_type": "own", "auto_map": {"AutoConfig": "own.C", "AutoModel": "own.M"}}
     (folder / "config.json").write_text(json.dumps(config))
-    ran = tmp_path / "ran"
-    (folder / "own.py").write_text(f"open({str(ran)!r}, 'w')\nclass C: pass\nclass M: pass\n")
+    trace = tmp_path / "ran"
+    (folder / "own.py").write_text(f"open({str(trace)!r}, 'w')\nclass C: pass\nclass M: pass\n")
     with pytest.raises(HostError, match="host cannot be opened"):
         hosts.load_host(folder)
-    assert not ran.exists()
+    assert not trace.exists()
 
 
 def test_pickled_weights_are_refused(folder: Path) -> None:
@@ -163,23 +163,25 @@ def _opens_of_others(file: Path) -> list[int]:
             continue  # it builds nothing and runs nothing; `require_sane` has looked at the file
         theirs = receiver in of_transformers or receiver.split(".")[0] == "transformers"
         handed_on = receiver == "super()" and file.name == "model.py"  # to KnowledgeModel's
-        bare = receiver == "super()" and not handed_on and "hosts.SAFELY" not in ast.unparse(node)
-        if theirs or bare:
+        is_plain = (
+            receiver == "super()" and not handed_on and "hosts.SAFELY" not in ast.unparse(node)
+        )
+        if theirs or is_plain:
             lines.append(node.lineno)
     return lines
 
 
 def test_nothing_else_opens_models_of_others() -> None:
     assert len(SOURCES) > 200
-    found = {file: lines for file in SOURCES if (lines := _opens_of_others(file))}
-    assert not found, "take kept.hosts.open_pretrained"
+    openings = {file: lines for file in SOURCES if (lines := _opens_of_others(file))}
+    assert not openings, "take kept.hosts.open_pretrained"
     assert not any(
         "torch.load(" in file.read_text() and "weights_only=True" not in file.read_text()
         for file in SOURCES
     )
 
 
-def test_a_call_beside_it_would_be_seen(tmp_path: Path) -> None:
+def test_a_further_call_would_be_seen(tmp_path: Path) -> None:
     file = tmp_path / "beside.py"
     file.write_text("from transformers import AutoModel\nAutoModel.from_pretrained('x')\n")
     assert _opens_of_others(file) == [2]

@@ -36,8 +36,8 @@ def test_a_text_full_of_links_fits_a_host_without_a_maximum(
     tokenizer = load_tokenizer(tmp_path)
     view = view_for(METHODS["ebert"], small_graph, tokenizer, {"form": form})
     (linked,) = DictionaryLinker(small_graph).link(["Paris and Berlin " * 9])
-    given = BuilderConfig(max_words=30, max_nodes=90)
-    config = builder_for(METHODS["ebert"], given, {"form": form})
+    builder = BuilderConfig(max_words=30, max_nodes=90)
+    config = builder_for(METHODS["ebert"], builder, {"form": form})
     graph = build(linked, tokenizer, small_graph, generator=generator(0), config=config)
     assert view(graph).node_ids.shape[1] <= 32
 

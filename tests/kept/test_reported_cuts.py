@@ -45,7 +45,9 @@ def test_an_encoder_counts_what_it_does_not_read(
 ) -> None:
     encoder = AutoEncoder.from_host("kbert", host, small_graph, builder=BuilderConfig(max_words=20))
     with caplog.at_level(logging.WARNING, logger="kept"):
-        encoded = encoder.encode([_long(3), _long(30), _long(16), _long(17)], small_graph)
+        encoded = encoder.encode(
+            [_long(3), _long(30), _long(16), _long(17)], small_graph, long="cut"
+        )
     cut = encoded.cut
     assert cut is not None
     counts = (cut.n_texts, cut.n_cut, cut.n_pieces_lost, cut.n_links, cut.n_links_lost)
@@ -67,7 +69,7 @@ def test_the_account_of_any_cut(max_words: int, host: Path, small_graph: Knowled
     encoder = AutoEncoder.from_host("kbert", host, small_graph, builder=builder)
     room = max_words - 2
     for n in {0, 1, room - 3, room - 2, room - 1, room, room + 1, 90} - {-1, -2}:
-        cut = encoder.encode([_long(n)], small_graph).cut
+        cut = encoder.encode([_long(n)], small_graph, long="cut").cut
         assert cut is not None
         n_lost = max(0, n + 2 - room)
         assert (cut.n_texts, cut.n_links) == (1, 2)
@@ -87,7 +89,7 @@ def test_an_encoder_that_reads_everything_says_nothing(
     assert empty.n_texts == 0
     assert "cut at" not in caplog.text
     assert "cut" not in repr(encoded)
-    encoder.encode([_long(90)], small_graph)
+    encoder.encode([_long(90)], small_graph, long="cut")
     assert "the host reads no longer ones: give parts of the texts" in caplog.text
 
 
@@ -108,7 +110,7 @@ def test_a_predictor_counts_and_offers_windows(
     assert "give shorter texts, or windows of them" in caplog.text
     caplog.clear()
     predictor.explain(long, small_graph)
-    assert caplog.text.count("texts cut at") == 1
+    assert caplog.text.count("text cut at") == 1
     caplog.clear()
     far = question("the " * 40 + "old", "old")  # read in a window around its mention
     (answer,) = predictor.predict([far], small_graph)
@@ -148,7 +150,8 @@ def test_a_probe_counts_questions_that_are_cut(
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     assert "texts cut at 16 word pieces" in done.output
-    assert "ask about shorter texts, or about parts of them around the hole" in done.output
+    assert "the part around the hole is read" in done.output
+    assert "was cut off with the text" not in done.output
     scores = json.loads((tmp_path / "out" / "scores.json").read_text())
     mode = next(scores[name] for name in ("weights", "graph") if name in scores)
     cut = mode["settings"]["cut"]

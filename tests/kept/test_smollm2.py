@@ -50,13 +50,13 @@ def test_stepping_equals_its_own_forward_and_it_can_be_saved(
     positions = decoders.running_positions(mask)
     host.save_pretrained(tmp_path)
     with torch.no_grad():
-        own = host(**encoded, position_ids=positions).logits
+        logits = host(**encoded, position_ids=positions).logits
         vectors = host.get_input_embeddings()(encoded["input_ids"])
         hidden = decoders.embed(host, vectors, positions)
         last = decoders.run(host, hidden, Visibility.causal(mask), positions)[-1]
         saved = decoders.load_decoder(tmp_path)(**encoded, position_ids=positions).logits
-    assert torch.equal(decoders.logits(host, last)[mask], own[mask])
-    assert torch.equal(saved[mask], own[mask])
+    assert torch.equal(decoders.logits(host, last)[mask], logits[mask])
+    assert torch.equal(saved[mask], logits[mask])
 
 
 @pytest.mark.slow

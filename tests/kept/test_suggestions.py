@@ -20,8 +20,8 @@ def test_where_a_path_ends(tmp_path: Path) -> None:
     (tmp_path / "runs" / "kbert").mkdir(parents=True)
     (tmp_path / "file").write_text("", encoding="utf-8")
     missing = tmp_path / "runs" / "kbret" / "model"
-    said = not_there(missing)
-    assert said == (
+    message = not_there(missing)
+    assert message == (
         f"{missing} does not exist: there is no kbret in {tmp_path / 'runs'}; did you mean "
         f"{tmp_path / 'runs' / 'kbert'}?"
     )

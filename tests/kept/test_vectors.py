@@ -52,10 +52,10 @@ def test_pages_belong_to_identifiers_then_labels(
     file: Wikipedia2VecFile, graph: KnowledgeGraph
 ) -> None:
     """Q3 is a page of its own name, a word is no page, and the first line of a key counts."""
-    found = file(graph)
-    rows = {graph.entities.name(i): found.vectors[i].tolist() for i in range(graph.n_entities)}
+    vectors = file(graph)
+    rows = {graph.entities.name(i): vectors.vectors[i].tolist() for i in range(graph.n_entities)}
     assert rows == {"Q1": [3, 0, 4], "Q2": [0.5, 0, -1], "Q3": [0, 6, 8], "Q4": [0, 0, 0]}
-    known = {graph.entities.name(i) for i in found.known.nonzero()[:, 0].tolist()}
+    known = {graph.entities.name(i) for i in vectors.known.nonzero()[:, 0].tolist()}
     assert known == {"Q1", "Q2", "Q3"}
     assert file.width == 3
     words = file.words(["river", "ENTITY/Seine", "sea"])
@@ -63,7 +63,7 @@ def test_pages_belong_to_identifiers_then_labels(
 
 
 @pytest.mark.parametrize(
-    ("lines", "told"),
+    ("lines", "message"),
     [
         (("ENTITY/Seine 1 2 3",), "line 1: 'ENTITY/Seine 1 2 3"),
         ((), "line 1: ''"),
@@ -73,9 +73,9 @@ def test_pages_belong_to_identifiers_then_labels(
     ],
 )
 def test_a_faulty_line_is_named(
-    lines: tuple[str, ...], told: str, tmp_path: Path, graph: KnowledgeGraph
+    lines: tuple[str, ...], message: str, tmp_path: Path, graph: KnowledgeGraph
 ) -> None:
-    with pytest.raises(CheckpointError, match=rf"vectors\.txt, {told}"):
+    with pytest.raises(CheckpointError, match=rf"vectors\.txt, {message}"):
         written(tmp_path, *lines)(graph)
 
 
@@ -91,10 +91,10 @@ def test_a_file_that_is_none(tmp_path: Path, graph: KnowledgeGraph) -> None:
 def test_labels_are_means_of_their_pieces(tokenizer: Any, graph: KnowledgeGraph) -> None:
     words = torch.randn(len(tokenizer), 5, generator=torch.Generator().manual_seed(0))
     named = graph_from_records([Triple("Q1", "P1", "Q2"), Text("Q1", TextKind.LABEL, "old", "en")])
-    found = LabelVectors(words, tokenizer)(named)
+    vectors = LabelVectors(words, tokenizer)(named)
     (piece,) = tokenizer("old", add_special_tokens=False)["input_ids"]
-    assert torch.equal(found.vectors[named.entities.find("Q1") or 0], words[piece])
-    assert found.known.all()
+    assert torch.equal(vectors.vectors[named.entities.find("Q1") or 0], words[piece])
+    assert vectors.known.all()
     silent = graph_from_records([Text("Q1", TextKind.LABEL, "\u200d", "en")])  # no piece at all
     assert not LabelVectors(words, tokenizer)(silent).known.any()
 

@@ -44,7 +44,7 @@ def write_decoder(folder: Path) -> Path:
     world = private_world(0, n_train=N_TRAIN, n_test=N_TEST)
     facts = [*facts_of_graph(world.train), *facts_of_graph(world.test)]
     texts = [CHATML.dialogue(fact.question(), fact.answer) for fact in facts]
-    values = [f" {value}" for own in VALUES.values() for value in own]
+    values = [f" {value}" for of_relation in VALUES.values() for value in of_relation]
     tokenizer = chat_tokenizer([*texts, *values, " " + " ".join(VALUES), f" {UNKNOWN}."])
     tiny_decoder("llama", vocab_size=len(tokenizer), max_position_embeddings=256).save_pretrained(
         folder

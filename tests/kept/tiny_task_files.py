@@ -68,8 +68,8 @@ def wiki80_row(example: RelationExample) -> dict[str, Any]:
     """An example in Wiki80's form."""
     words, head, tail = _words(example)
     ends = {
-        name: {"id": entity, "pos": [place, place + 1]}
-        for name, entity, place in (("h", example.head, head), ("t", example.tail, tail))
+        name: {"id": entity, "pos": [start, start + 1]}
+        for name, entity, start in (("h", example.head, head), ("t", example.tail, tail))
     }
     return {"token": words, **ends, "relation": example.relation}
 
@@ -83,8 +83,8 @@ def document_row(examples: Sequence[RelationExample], title: str) -> dict[str, A
         for name in names:
             if name in words:
                 first = words.index(name)
-                place = {"name": name, "sent_id": number, "pos": [first, first + 1]}
-                places[name].append(place)
+                mention = {"name": name, "sent_id": number, "pos": [first, first + 1]}
+                places[name].append(mention)
     facts = [
         {"r": e.relation, "h": names.index(e.head), "t": names.index(e.tail)} for e in examples
     ]
@@ -179,8 +179,8 @@ def _squad(examples: Sequence[RelationExample]) -> str:
     paragraphs = []
     for number, each in enumerate(examples):
         answer = {"text": each.tail, "answer_start": each.tail_mention.start}
-        asked = {"id": str(number), "question": f"where is {each.head}", "answers": [answer]}
-        paragraphs.append({"context": each.linked.text, "qas": [asked]})
+        question = {"id": str(number), "question": f"where is {each.head}", "answers": [answer]}
+        paragraphs.append({"context": each.linked.text, "qas": [question]})
     return json.dumps({"data": [{"paragraphs": paragraphs}]})
 
 
@@ -212,11 +212,11 @@ def write_task_file(path: Path, format: str, examples: Sequence[RelationExample]
     """The examples in a format: plain, gzipped (`.gz`), or as a member `ARCHIVE.zip/MEMBER`."""
     content = WRITERS[format](examples).encode()
     archive, is_member, member = str(path).partition(".zip/")
-    place = Path(f"{archive}.zip") if is_member else path
-    place.parent.mkdir(parents=True, exist_ok=True)
+    target = Path(f"{archive}.zip") if is_member else path
+    target.parent.mkdir(parents=True, exist_ok=True)
     if is_member:
-        with zipfile.ZipFile(place, "a") as sink:
+        with zipfile.ZipFile(target, "a") as sink:
             sink.writestr(member, content)
     else:
-        place.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+        target.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
     return path

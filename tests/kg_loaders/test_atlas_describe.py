@@ -84,10 +84,10 @@ def test_a_school_names_a_student_it_may_name() -> None:
 
 def test_what_may_be_named() -> None:
     """Training triples; of a reserved entity its own, but for those to reserved ones."""
-    own, hidden = Triple("N", "P17", "L"), Triple("N", "P47", "M")
+    named, hidden = Triple("N", "P17", "L"), Triple("N", "P47", "M")
     of_another = Triple("C", "P47", "N")
     study, studied = Triple("A", "P69", "S"), Triple("N", "P69", "S")
-    all_of_them = (own, hidden, of_another, study, studied)
+    all_of_them = (named, hidden, of_another, study, studied)
     known = nameable(world(triples=all_of_them), [study, Triple("C", "P17", "L")], ["N", "M"])
     assert known == {
         "A": {"P69": ["S"]}, "S": {"<P69": ["A"]}, "C": {"P17": ["L"]},

@@ -57,9 +57,9 @@ def lines(path: Path) -> Iterator[str]:
         yield from stream
 
 
-def say(capsys: pytest.CaptureFixture[str], *told: str) -> None:
+def say(capsys: pytest.CaptureFixture[str], *lines: str) -> None:
     with capsys.disabled():
-        sys.stdout.write("\n" + "".join(f"{line}\n" for line in told))
+        sys.stdout.write("\n" + "".join(f"{line}\n" for line in lines))
 
 
 @pytest.mark.data

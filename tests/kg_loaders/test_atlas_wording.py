@@ -30,11 +30,11 @@ TRIPLES = (
     Triple("Q1", "P19", "Q3"), Triple("Q2", "P19", "Q3"), Triple("Q3", "P206", "Q4"),
     Triple("Q3", "P47", "Q5"), Triple("Q3", "P31", "Q6"),
 )  # fmt: skip
-WORLD = AtlasTables({item.id: item for item in ITEMS}, TRIPLES)
+TABLES = AtlasTables({item.id: item for item in ITEMS}, TRIPLES)
 
 
 def _draft(template: str, id: str) -> Draft | None:
-    return Writer(WORLD).fill(template, WORLD.items[id], Random(0))
+    return Writer(TABLES).fill(template, TABLES.items[id], Random(0))
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_former_names_fill_no_phrase_and_others_some() -> None:
 
 
 def test_a_passage_has_the_mentions_and_facts_that_it_states() -> None:
-    draft = Writer(WORLD).passage("Ada P19 Weir;Bo P19 Weir", "[[Ada]] and [[Bo|he]] grew up.")
+    draft = Writer(TABLES).passage("Ada P19 Weir;Bo P19 Weir", "[[Ada]] and [[Bo|he]] grew up.")
     assert draft.text == "Ada and he grew up."
     assert draft.mentions == [(0, 3, "Q1"), (8, 10, "Q2")]
     assert draft.facts == list(TRIPLES[:2])
@@ -122,13 +122,13 @@ def test_a_passage_about_what_is_in_no_table_is_refused(
     facts: str, text: str, message: str
 ) -> None:
     with pytest.raises(SourceError, match=message):
-        Writer(WORLD).passage(facts, text)
+        Writer(TABLES).passage(facts, text)
 
 
 def test_names_that_no_mention_covers_are_listed() -> None:
     """Whole words alone, of several words too, and no classes."""
     text = "Ada left Alster Port, a town, for Weirs and Weir."
-    names = Surfaces(WORLD)
+    names = Surfaces(TABLES)
     assert names.unmarked(text, []) == ["Ada", "Alster Port", "Weir"]
     assert names.unmarked(text, [(0, 3, "Q1"), (9, 20, "Q5")]) == ["Weir"]
     assert names.unmarked(text, [(3, 9, "Q1"), (20, 44, "Q5")]) == ["Ada", "Alster Port", "Weir"]

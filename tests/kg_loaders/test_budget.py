@@ -31,7 +31,7 @@ from tests.fuzz.hostile import (
     zip_bomb,
 )
 
-SAID = {  # a word of the message of each case at its large size
+MESSAGES = {  # a word of the message of each case at its large size
     "entities of RDF/XML": "limit entities is 0",
     "entities of TriX": "limit entities is 0",
     "external entity": "limit entities is 0",
@@ -92,7 +92,7 @@ for name in sys.argv[1:]:
 
 
 def test_every_case_has_its_words() -> None:
-    assert list(SAID) == list(CASES)
+    assert list(MESSAGES) == list(CASES)
 
 
 @pytest.fixture(scope="module")
@@ -103,21 +103,21 @@ def messages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, i
         path = tmp_path_factory.mktemp("case") / case.file
         path.write_bytes(case.bytes_of(SIZES.get(name, case.large)))
         paths.append(str(path / "x.tsv" if path.suffix == ".zip" else path))
-    ran = subprocess.run(
+    run = subprocess.run(
         [sys.executable, "-c", PROGRAM, *paths],
         env={**os.environ, "KEPT_LIMITS": LIMITS_GIVEN},
         capture_output=True,
         text=True,
     )
-    results = [json.loads(line) for line in ran.stdout.splitlines()]
-    assert len(results) == len(CASES), f"{list(CASES)[len(results)]}: {ran.returncode} {ran.stderr}"
+    results = [json.loads(line) for line in run.stdout.splitlines()]
+    assert len(results) == len(CASES), f"{list(CASES)[len(results)]}: {run.returncode} {run.stderr}"
     return dict(zip(CASES, results, strict=True))
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_hostile_file_is_one_named_error(name: str, messages: dict[str, tuple[str, int]]) -> None:
     message, megabytes = messages[name]
-    assert SAID[name] in message
+    assert MESSAGES[name] in message
     assert CASES[name].file in message or name == "languages"
     assert len(message) < 1200
     assert megabytes < 900, "memory is spent in the parser's process, not here"
@@ -265,7 +265,7 @@ def test_a_reader_that_is_left_leaves_no_process(
 
 
 @pytest.mark.parametrize(
-    ("code", "said", "expected"),
+    ("code", "stderr", "expected"),
     [
         (-signal.SIGSEGV, "", r"x\.ttl: its parser crashed \(SIGSEGV\); .* convert it"),
         (-signal.SIGABRT, "memory allocation of 9 bytes failed", "limit memory_bytes"),
@@ -275,8 +275,8 @@ def test_a_reader_that_is_left_leaves_no_process(
         (1, "Traceback\nImportError: no x", r"crashed \(exit code 1: Traceback ImportError: no x"),
     ],
 )
-def test_the_end_of_a_parser_is_named(code: int, said: str, expected: str) -> None:
-    error = Document(Path("x.ttl"), ReaderBudget(), "ttl", None)._end_of_parser(code, said)
+def test_the_end_of_a_parser_is_named(code: int, stderr: str, expected: str) -> None:
+    error = Document(Path("x.ttl"), ReaderBudget(), "ttl", None)._end_of_parser(code, stderr)
     assert isinstance(error, SourceError)
     assert re.search(expected, str(error))
 

@@ -27,7 +27,7 @@ from kg_loaders import (
     Triple,
     load,
 )
-from kg_loaders.build import Format, guess_format
+from kg_loaders.build import Format, resolve_format
 from kg_loaders.errors import ExistsError
 
 GOOD = b"a\tr\tb\nb\tr\tc\n"
@@ -156,9 +156,9 @@ def test_quarantine_is_a_new_file(tmp_path: Path) -> None:
     (tmp_path / "bad").write_text("mine")
     with pytest.raises(ExistsError, match="choose another name"):
         load([tmp_path / "a.tsv"], policy="quarantine", quarantine=tmp_path / "bad")
-    given = tmp_path / "a.tsv"
+    source = tmp_path / "a.tsv"
     with pytest.raises(ExistsError, match="is the input"):
-        load([given], policy="quarantine", quarantine=given, force=True)
+        load([source], policy="quarantine", quarantine=source, force=True)
     assert (tmp_path / "bad").read_text() == "mine"
     assert (tmp_path / "a.tsv").read_bytes() == GOOD
     with pytest.raises(DamageError, match="needs a quarantine file"):
@@ -207,7 +207,7 @@ def test_same_bytes_under_any_hash_seed(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_guess_format(tmp_path: Path, name: str, format: str) -> None:
     (tmp_path / name).touch()
-    assert guess_format(tmp_path / name) == format
+    assert resolve_format(tmp_path / name)[0] == format
 
 
 def test_formats_that_cannot_be_told(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_formats_that_cannot_be_told(tmp_path: Path) -> None:
         with pytest.raises(SourceError, match=message):
             load([source])
     (tmp_path / "data.noun").touch()
-    assert guess_format(tmp_path) == "wordnet"
+    assert resolve_format(tmp_path)[0] == "wordnet"
 
 
 def test_text_columns_and_a_reader_of_ones_own(

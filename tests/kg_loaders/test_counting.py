@@ -12,7 +12,7 @@ from kg_loaders.counting import counted
 
 ROOT = Path(__file__).resolve().parents[2]
 NOUNS = "texts|links|triples|facts|entities|relations|questions|predictions"
-BARE = re.compile(rf"(?<!of )(?<!the )\{{[^{{}}]+\}} (?:{NOUNS})(?=[\"),;:.]| in | of )")
+PLURALS = re.compile(rf"(?<!of )(?<!the )\{{[^{{}}]+\}} (?:{NOUNS})(?=[\"),;:.]| in | of )")
 """A count in an f-string with a noun that is always in the plural, and no verb behind it."""
 
 
@@ -41,10 +41,10 @@ def test_what_commands_print_is_counted_by_this_function() -> None:
     files = sorted((ROOT / "kept/apps/cli").rglob("*.py"))
     assert len(files) > 30
     echoed = re.compile(r"echo\((?:[^()]|\([^()]*\))*\)")
-    bare = [
+    uncounted = [
         f"{file.relative_to(ROOT)}: {match}"
         for file in files
         for call in echoed.findall(file.read_text(encoding="utf-8"))
-        for match in BARE.findall(call)
+        for match in PLURALS.findall(call)
     ]
-    assert bare == []
+    assert uncounted == []

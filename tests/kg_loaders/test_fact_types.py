@@ -72,8 +72,8 @@ def test_a_relation_is_known_by_its_label(tmp_path: Path) -> None:
 
 def test_types_of_files_are_all_there_are(tmp_path: Path) -> None:
     facts = tsv(tmp_path, "anna | P31 | human", "bert | P31 | human")
-    given = tsv(tmp_path, "anna | person", name="types.tsv")
-    graph, notes = built(facts, Source(given, "texts", {"columns": ("type",)}))
+    types_file = tsv(tmp_path, "anna | person", name="types.tsv")
+    graph, notes = built(facts, Source(types_file, "texts", {"columns": ("type",)}))
     assert (types_of(graph, "anna"), types_of(graph, "bert")) == (["person"], [])
     assert notes == []
 
@@ -111,8 +111,10 @@ def test_the_same_graph_by_texts_and_by_adding(tmp_path: Path) -> None:
     load([one], out=tmp_path / "plain")
     added = add(tmp_path / "plain", [two], out=tmp_path / "plain2", types_of_facts=True)
     assert added.graph.content_hash == load([one, two])[0].content_hash
-    given = tsv(tmp_path, "a | x", "b | y", name="types.tsv")
-    report, _ = load([one, two, Source(given, "texts", {"columns": ("type",), "language": ""})])
+    types_file = tsv(tmp_path, "a | x", "b | y", name="types.tsv")
+    report, _ = load(
+        [one, two, Source(types_file, "texts", {"columns": ("type",), "language": ""})]
+    )
     assert [types_of(report, name) for name in "ab"] == [types_of(both, name) for name in "ab"]
 
 
@@ -148,7 +150,7 @@ def test_every_way_into_python_has_the_types_of_facts(way: str, tmp_path: Path) 
     """As `kept kg build` has them, with the same content hash; types of files go first."""
     rows = [("anna", "instance of", "human"), ("anna", "role", "guard")]
 
-    def made(**options: Any) -> KnowledgeGraph:
+    def graph_of(**options: Any) -> KnowledgeGraph:
         if way == "triples":
             return KnowledgeGraph.from_triples(rows, **options)
         if way == "pandas":
@@ -170,10 +172,10 @@ def test_every_way_into_python_has_the_types_of_facts(way: str, tmp_path: Path) 
         return ways.get(way, open_graph)(tmp_path / name, **options)
 
     anna, human = ("http://x/anna", "http://x/human") if way == "rdf" else ("anna", "human")
-    assert made()[anna].types == [human]
-    assert made(types_of_facts=False)[anna].types == []
+    assert graph_of()[anna].types == [human]
+    assert graph_of(types_of_facts=False)[anna].types == []
     if way in ("tsv", "open"):
         built, _ = load([tmp_path / "a.tsv"], types_of_facts=True)
-        assert made().content_hash == built.content_hash
+        assert graph_of().content_hash == built.content_hash
         (tmp_path / "types.tsv").write_text("anna\tperson\n", encoding="utf-8")
-        assert made(types=tmp_path / "types.tsv")["anna"].types == ["person"]
+        assert graph_of(types=tmp_path / "types.tsv")["anna"].types == ["person"]

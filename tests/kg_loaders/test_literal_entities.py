@@ -80,9 +80,9 @@ def test_names_of_other_identifiers_than_those_of_the_triples_are_said(tmp_path:
         labels = tmp_path / f"labels-{number}.tsv"
         labels.write_text(f"{number}\tAda\n")
         report = load([tmp_path / "facts.tsv", *text_sources("labels", labels)])[1]
-        said = [note for note in report.notes if "none of the 1 entities with a name" in note]
-        assert bool(said) is is_apart
-        assert all("names are of '1', triples of 'n1'" in note for note in said)
+        notes = [note for note in report.notes if "none of the 1 entities with a name" in note]
+        assert bool(notes) is is_apart
+        assert all("names are of '1', triples of 'n1'" in note for note in notes)
 
 
 def test_completion_says_so(tmp_path: Path) -> None:

@@ -131,16 +131,21 @@ def test_every_choice_in_every_order_is_as_likely(n_facts: int, directions: Dire
         facts[:n_facts] if directions == "both" else [("a", "r", f"b{i}") for i in range(n_facts)]
     )
     graph = graph_from_records(Triple(*fact) for fact in facts)
-    asked = np.full(30_000, graph.entities.id("a"), np.int32)
+    entities = np.full(30_000, graph.entities.id("a"), np.int32)
     rows, offsets = neighbours(
-        graph, asked, 3, policy="random", generator=np.random.default_rng(3), directions=directions
+        graph,
+        entities,
+        3,
+        policy="random",
+        generator=np.random.default_rng(3),
+        directions=directions,
     )
     size = min(3, n_facts)
     assert (np.diff(offsets) == size).all()
     choices = list(permutations(range(n_facts), size))
     counts = Counter(map(tuple, rows.reshape(-1, size).tolist()))
     assert counts.keys() == set(choices)
-    expected = len(asked) / len(choices)
+    expected = len(entities) / len(choices)
     chi2 = sum((counts[choice] - expected) ** 2 / expected for choice in choices)
     freedom = len(choices) - 1
     assert chi2 < freedom + 5 * np.sqrt(2 * freedom)
@@ -151,7 +156,7 @@ def test_the_draws_of_a_seed_stay_what_they_are() -> None:
     rows = np.random.default_rng(3).integers(0, 40, (2_000, 3))
     graph = graph_from_records(Triple(f"e{h}", f"r{r % 3}", f"e{t * 50 + r}") for h, r, t in rows)
     entities = np.arange(5, dtype=np.int32)
-    drawn: list[int] = []
+    sampled: list[int] = []
     for n in (1, 5, 15, 49, 64, 80):
         for directions in ("out", "both"):
             generator = np.random.default_rng(7)
@@ -160,10 +165,10 @@ def test_the_draws_of_a_seed_stay_what_they_are() -> None:
                     graph, entities + first, n, policy="random", generator=generator,
                     directions=directions,
                 )  # fmt: skip
-                drawn += actual.tolist()
-    assert drawn[:3] == [11, 67, 139]
-    assert len(drawn) == 1048
-    digest = hashlib.sha256(np.array(drawn, np.int64).tobytes()).hexdigest()
+                sampled += actual.tolist()
+    assert sampled[:3] == [11, 67, 139]
+    assert len(sampled) == 1048
+    digest = hashlib.sha256(np.array(sampled, np.int64).tobytes()).hexdigest()
     assert digest.startswith("8b15a45f8bbbfe3e")
 
 

@@ -9,7 +9,7 @@ import pytest
 from kept.apps.cli.comparing.compare_run import control_names
 from kept.errors import ConfigError
 from kept.heads.model import head_kind
-from kept.lab.comparison.find import find_experiment
+from kept.lab.comparison.files import find_experiment
 from kept.objectives.model import objective_kind
 from kg_loaders import KnowledgeGraph
 from kg_loaders.errors import UnknownNodeError

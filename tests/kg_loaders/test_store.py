@@ -211,10 +211,10 @@ def test_contains_against_a_set(
         ).relation_texts,
         languages=(), sources=(), licence="",
     )  # fmt: skip
-    asked = np.array(queries, np.int32).reshape(-1, 3)
-    assert graph.contains(asked).tolist() == [query in set(rows) for query in queries]
-    actual = graph.find(asked)
-    np.testing.assert_array_equal(graph.triples[actual[actual >= 0]], asked[actual >= 0])
+    rows_to_find = np.array(queries, np.int32).reshape(-1, 3)
+    assert graph.contains(rows_to_find).tolist() == [query in set(rows) for query in queries]
+    actual = graph.find(rows_to_find)
+    np.testing.assert_array_equal(graph.triples[actual[actual >= 0]], rows_to_find[actual >= 0])
     assert [tuple(row) for row in graph.triples.tolist()] == sorted(set(rows))
     tails = sorted(set(rows), key=lambda row: (row[2], row[1], row[0]))
     assert [tuple(row) for row in graph.triples[graph.in_order].tolist()] == tails
@@ -283,10 +283,10 @@ def test_the_content_hash_ignores_how_arrays_were_cut(small_graph: KnowledgeGrap
 
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.text()), st.lists(st.text()))
-def test_vocabulary_ids(names: list[str], asked: list[str]) -> None:
+def test_vocabulary_ids(names: list[str], unknown: list[str]) -> None:
     vocabulary = Vocabulary.of(names)
     assert list(vocabulary) == sorted(set(names))
-    wanted = [*names, *asked]
+    wanted = [*names, *unknown]
     oracle = [sorted(set(names)).index(n) if n in names else -1 for n in wanted]
     assert vocabulary.ids(wanted).tolist() == oracle
     assert [vocabulary.find(name) for name in wanted] == [None if i < 0 else i for i in oracle]

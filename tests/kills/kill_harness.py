@@ -62,8 +62,8 @@ class Ended:
 class _Watch:
     """The hook of one child; it can never be taken off, and dies with its process."""
 
-    def __init__(self, root: Path, death: Death | None, told: int) -> None:
-        self._root, self._death, self._told = f"{root}/", death, told
+    def __init__(self, root: Path, death: Death | None, events: int) -> None:
+        self._root, self._death, self._events = f"{root}/", death, events
         self._n, self._last, self._size = 0, "", 0
         self._busy = False
 
@@ -95,7 +95,7 @@ class _Watch:
         if not path.startswith(self._root):
             return
         self._busy = True
-        os.write(self._told, f"{name} {path.removeprefix(self._root)}\n".encode())
+        os.write(self._events, f"{name} {path.removeprefix(self._root)}\n".encode())
         if self._death is not None and self._n == self._death.number:
             if self._death.torn and os.path.isfile(self._last):
                 size = os.path.getsize(self._last)
@@ -139,17 +139,17 @@ def run_child(work: Callable[[], int], root: Path, death: Death | None = None) -
 
 
 def _child(
-    work: Callable[[], int], root: Path, death: Death | None, told: Connection, shown: Connection
+    work: Callable[[], int], root: Path, death: Death | None, events: Connection, output: Connection
 ) -> None:
     gc.freeze()  # memory that is shared with the other children until somebody searches it
-    os.dup2(shown.fileno(), 1)
-    os.dup2(shown.fileno(), 2)
+    os.dup2(output.fileno(), 1)
+    os.dup2(output.fileno(), 2)
     sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
     lead_a_group()
     code = 99
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
     try:
-        _Watch(root, death, told.fileno()).start()
+        _Watch(root, death, events.fileno()).start()
         code = work()
     except BaseException:  # noqa: BLE001  # told, and the child ends with 99
         traceback.print_exc()
@@ -166,10 +166,10 @@ def _read_all(source: Connection) -> str:
 
 def deaths(events: tuple[str, ...], stride: int) -> list[Death]:
     """Every `stride`th event, and a torn one after each of those that writes."""
-    found = []
+    points = []
     for number in range(0, len(events), stride):
-        found.append(Death(number))
+        points.append(Death(number))
         wrote = number > 0 and events[number - 1].startswith(("open ", "fsync "))
         if wrote:
-            found.append(Death(number, torn=True))
-    return found
+            points.append(Death(number, torn=True))
+    return points

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kills.kill_commands import COMMANDS, Invocation, Trials, content
+from tests.kills.kill_commands import COMMANDS, SLOW, Invocation, Trials, content, places_of
 from tests.kills.kill_harness import Death, run_child
 
 N_SAMPLED = 5
@@ -30,7 +30,7 @@ def trials_of(killing: Path, tmp_path_factory: pytest.TempPathFactory) -> Callab
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in SLOW])
 def test_an_interrupt_anywhere(name: str, trials_of: Callable[[str], Trials]) -> None:
     trials = trials_of(name)
     ended, _, whole = trials.reference
@@ -40,7 +40,7 @@ def test_an_interrupt_anywhere(name: str, trials_of: Callable[[str], Trials]) ->
         numbers.add(next(n for n, event in enumerate(ended.events) if BEFORE[name] in event))
     for number in sorted(numbers):
         out = trials.fresh()
-        places = {"OUT": out, "WORLD": trials.world}
+        places = places_of(trials.world, out)
         death = Death(number, by=signal.SIGINT)
         stopped = run_child(Invocation(command.arguments, places), out, death)
         where = f"{name}, {death} of {n_events} ({ended.events[number]})"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kills.kill_commands import COMMANDS, Invocation, Trials, content
+from tests.kills.kill_commands import COMMANDS, SLOW, Invocation, Trials, content, places_of
 from tests.kills.kill_harness import deaths, run_child
 
 STRIDE = int(os.environ.get("KEPT_KILL_STRIDE", "0"))
@@ -38,16 +38,16 @@ def trials_of(killing: Path, tmp_path_factory: pytest.TempPathFactory) -> Callab
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", [n for n in COMMANDS if STRIDE or n not in SLOW])
 def test_a_kill_anywhere(name: str, trials_of: Callable[[str], Trials]) -> None:
     trials = trials_of(name)
     ended, before, whole = trials.reference
-    assert len(ended.events) > 5
+    assert len(ended.events) >= 5
     assert not any(Path(left).name.startswith(".") for left in whole), sorted(whole)
     stride = STRIDE or max(1, len(ended.events) // N_SAMPLED)
     chosen = deaths(ended.events, stride)
-    found = Counter(trials.trial(death, before, whole) for death in chosen)
-    states = ", ".join(f"{n} {state}" for state, n in sorted(found.items()))
+    outcomes = Counter(trials.trial(death, before, whole) for death in chosen)
+    states = ", ".join(f"{n} {state}" for state, n in sorted(outcomes.items()))
     print(  # noqa: T201  # the table of `make kill`
         f"\n| {name} | {len(ended.events)} | {len(chosen)} | {states} | all equal, no litter |"
     )
@@ -61,7 +61,7 @@ def test_a_full_disk(name: str, killing: Path, trials_of: Callable[[str], Trials
     _, before, whole = trials.reference
     for n_bytes in ROOM[name] if STRIDE == 1 else (ROOM[name][0], ROOM[name][-1]):
         out = trials.fresh()
-        places = {"OUT": out, "WORLD": killing}
+        places = places_of(killing, out)
         stopped = run_child(Invocation(command.arguments, places, n_bytes), out)
         assert stopped.code == 1, f"{name}, {n_bytes} bytes: {stopped.output}"
         assert "error: " in stopped.output

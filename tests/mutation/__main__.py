@@ -39,11 +39,12 @@ def main() -> int:
     parser.add_argument("--sample", type=int, help="so many modules of the tree (default: all)")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--seconds", type=float, default=math.inf, help="stop after so many")
-    given = parser.parse_args()
-    until = time.monotonic() + given.seconds
+    arguments = parser.parse_args()
+    until = time.monotonic() + arguments.seconds
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    for name in WARM:  # once, for every process that is forked from this one
-        importlib.import_module(name)
+    if not arguments.modules or any(each.startswith("kept/") for each in arguments.modules):
+        for name in WARM:  # once, for every process that is forked from this one
+            importlib.import_module(name)
     from tests.mutation.blind import Sample, as_markdown, remember
     from tests.mutation.score import score_of
     from tests.mutation.state import State
@@ -52,20 +53,22 @@ def main() -> int:
 
     root = Path.cwd()
     modules = modules_of(root)
-    if unknown := {*given.modules} - {*modules}:
+    if unknown := {*arguments.modules} - {*modules}:
         parser.error(f"no module with a function: {', '.join(sorted(unknown))}")
-    if given.modules:
-        modules = tuple(given.modules)
-    elif given.sample is not None:
-        modules = draw(modules, given.sample, given.seed)
+    if arguments.modules:
+        modules = tuple(arguments.modules)
+    elif arguments.sample is not None:
+        modules = draw(modules, arguments.sample, arguments.seed)
     targets = {module: files_of(module, root) for module in modules}
+    accepted = json.loads((HERE / "accepted.json").read_text(encoding="utf-8"))
     whole: list[str] = []  # the modules of batches that were not cut short
     failed = False
     screen = os.fdopen(os.dup(1), "w", buffering=1)
     for start in range(0, len(modules), N_TOGETHER):
         batch = {module: targets[module] for module in modules[start : start + N_TOGETHER]}
         for further in (False, True):
-            plan = attempts(root, batch, given.n, State(STATE), further=further)
+            stored = State(STATE)
+            plan = attempts(root, batch, arguments.n, stored, accepted=accepted, further=further)
             if plan and time.monotonic() < until:
                 code = run_plan(
                     root, plan, State(STATE), until, lambda line: print(line, file=screen)
@@ -73,18 +76,17 @@ def main() -> int:
                 failed = failed or code != 0
         if time.monotonic() < until:
             whole += batch
-    accepted = json.loads((HERE / "accepted.json").read_text(encoding="utf-8"))
     by_name = {module: targets[module] for module in sorted(targets)}
-    score = score_of(root, by_name, given.n, State(STATE), accepted)
+    score = score_of(root, by_name, arguments.n, State(STATE), accepted)
     first_scores = HERE / "blind.json"
-    if given.sample and not given.modules:
+    if arguments.sample and not arguments.modules:
         tried = {module: targets[module] for module in whole}
-        blind = score_of(root, tried, given.n, State(STATE), accepted)
-        sample = Sample(given.seed, given.sample, given.n, MOST_FILES)
+        blind = score_of(root, tried, arguments.n, State(STATE), accepted)
+        sample = Sample(arguments.seed, arguments.sample, arguments.n, MOST_FILES)
         remember(first_scores, sample, blind.n_modules, blind.n_judged, blind.n_caught)
     text = score.text + as_markdown(first_scores)
     sys.stdout.write(text)
-    if not given.modules:
+    if not arguments.modules:
         (HERE / "score.md").write_text(text, encoding="utf-8")
     if failed:
         sys.stdout.write("pytest failed: see .mutation/pytest.log\n")

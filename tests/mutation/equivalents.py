@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TypeGuard
 
 KEYWORDS = {
     "strict": "an assertion of zip about lengths",
@@ -18,6 +19,7 @@ KEYWORDS = {
     "linewidth": "the look of a drawing",
     "markersize": "the look of a drawing",
     "dpi": "the look of a drawing",
+    "non_blocking": "a matter of speed, on a machine with a GPU",
 }
 """Neither these arguments nor their values are changed."""
 
@@ -42,6 +44,9 @@ def parts_that_decide(node: ast.AST) -> Iterator[ast.AST]:
         return
     if isinstance(node, ast.If) and _name(node.test) == "TYPE_CHECKING":
         return
+    if _empties_memory(node):
+        yield from (*node.body[1:], *node.orelse)
+        return
     for name, value in ast.iter_fields(node):
         if name not in ("annotation", "returns", "decorator_list"):
             for child in value if isinstance(value, list) else [value]:
@@ -49,9 +54,10 @@ def parts_that_decide(node: ast.AST) -> Iterator[ast.AST]:
                     yield child
 
 
-def is_equivalent(old: ast.expr) -> bool:
-    """Whether every change of this expression itself, not of its parts, is equivalent."""
-    return _is_draw_against_bound(old) or _is_empty_array(old) or _is_rounding(old)
+def is_equivalent(old: ast.AST) -> bool:
+    """Whether every change of this node itself, not of its parts, is equivalent."""
+    rules = (_is_draw_against_bound, _is_empty_array, _is_rounding, _empties_memory)
+    return any(rule(old) for rule in rules)
 
 
 def may_be_dropped(argument: ast.keyword) -> bool:
@@ -62,7 +68,18 @@ def may_be_dropped(argument: ast.keyword) -> bool:
     return argument.arg is not None and argument.arg not in KEYWORDS and not is_default
 
 
-def _is_draw_against_bound(node: ast.expr) -> bool:
+def _empties_memory(node: ast.AST) -> TypeGuard[ast.If]:
+    """`if len(known) > MOST: known.clear()` bounds what is remembered, not what is found."""
+    if not isinstance(node, ast.If) or not isinstance(node.body[0], ast.Expr):
+        return False
+    call = node.body[0].value
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return False
+    size = f"len({ast.unparse(call.func.value)})"
+    return call.func.attr == "clear" and size in map(ast.unparse, _expressions(node.test))
+
+
+def _is_draw_against_bound(node: ast.AST) -> bool:
     """`random() < p` and `random() <= p` differ in one of 2**53 draws."""
     if not isinstance(node, ast.Compare) or not isinstance(
         node.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
@@ -72,7 +89,7 @@ def _is_draw_against_bound(node: ast.expr) -> bool:
     return any(isinstance(s, ast.Call) and _name(s.func) in ("random", "rand") for s in sides)
 
 
-def _is_empty_array(node: ast.expr) -> bool:
+def _is_empty_array(node: ast.AST) -> bool:
     """An array without rows holds neither zeros nor ones."""
     if not isinstance(node, ast.Call) or _name(node.func) not in ("zeros", "ones") or not node.args:
         return False
@@ -81,7 +98,11 @@ def _is_empty_array(node: ast.expr) -> bool:
     return any(isinstance(size, ast.Constant) and size.value == 0 for size in sizes)
 
 
-def _is_rounding(node: ast.expr) -> bool:
+def _expressions(node: ast.expr) -> Iterator[ast.expr]:
+    return (each for each in ast.walk(node) if isinstance(each, ast.expr))
+
+
+def _is_rounding(node: ast.AST) -> bool:
     return (
         isinstance(node, ast.Constant)
         and isinstance(node.value, float)

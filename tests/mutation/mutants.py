@@ -52,7 +52,7 @@ class Mutant:
     change: int
 
 
-def shown(node: ast.AST) -> str:
+def source_of(node: ast.AST) -> str:
     """The source of a node."""
     try:
         return ast.unparse(node)
@@ -62,18 +62,18 @@ def shown(node: ast.AST) -> str:
 
 def mutants_of(source: str, path: str) -> list[Mutant]:
     """Every mutant of a module, in the order of its source."""
-    found, seen = [], Counter[str]()
+    mutants, seen = [], Counter[str]()
     tree = ast.parse(source)
     numbers = {id(node): i for i, node in enumerate(ast.walk(tree))}
     for function, owner in _functions(tree):
         for statement in function.body:
             for node, line in _nodes(statement, statement.lineno):
-                for change, (told, _) in enumerate(_changes(node)):
-                    name = f"{path}::{owner}::{told}"
+                for change, (change_name, _) in enumerate(_changes(node)):
+                    name = f"{path}::{owner}::{change_name}"
                     seen[name] += 1
                     name += f" #{seen[name]}" if seen[name] > 1 else ""
-                    found.append(Mutant(name, line, numbers[id(node)], change))
-    return found
+                    mutants.append(Mutant(name, line, numbers[id(node)], change))
+    return mutants
 
 
 def sample(mutants: list[Mutant], n: int) -> list[Mutant]:
@@ -147,39 +147,40 @@ def _nodes(node: ast.AST, line: int) -> Iterator[tuple[ast.AST, int]]:
 
 def _changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
     """Each change of one node, in words and as the node that takes its place."""
+    is_tried = not is_equivalent(node)
     if isinstance(node, ast.stmt):
-        yield from _changed_statements(node)
+        yield from _changed_statements(node) if is_tried else ()
     elif isinstance(node, ast.expr):
-        for new in [] if is_equivalent(node) else _changed_expressions(node):
-            yield f"{shown(node)} → {shown(new)}", new
+        for new in _changed_expressions(node) if is_tried else ():
+            yield f"{source_of(node)} → {source_of(new)}", new
         if isinstance(node, ast.Call):
             for i, keyword in enumerate(node.keywords):
                 if may_be_dropped(keyword):
                     rest = node.keywords[:i] + node.keywords[i + 1 :]
-                    words = f"{shown(node.func)}(… {shown(keyword)}) → dropped"
+                    words = f"{source_of(node.func)}(… {source_of(keyword)}) → dropped"
                     yield words, ast.Call(node.func, node.args, rest)
     elif isinstance(node, ast.comprehension):
         for i, test in enumerate(node.ifs):
             rest_ifs = node.ifs[:i] + node.ifs[i + 1 :]
             new = ast.comprehension(node.target, node.iter, rest_ifs, node.is_async)
-            yield f"for … if {shown(test)} → no filter", new
+            yield f"for … if {source_of(test)} → no filter", new
 
 
 def _changed_statements(node: ast.stmt) -> Iterator[tuple[str, ast.AST]]:
     if isinstance(node, ast.Raise) or (
         isinstance(node, ast.Expr) and isinstance(node.value, (ast.Call, ast.Yield))
     ):
-        yield f"{shown(node)[:90]} → pass", ast.Pass()
+        yield f"{source_of(node)[:90]} → pass", ast.Pass()
     elif isinstance(node, ast.Continue):
         yield "continue → break", ast.Break()
     elif isinstance(node, ast.Break):
         yield "break → continue", ast.Continue()
     elif isinstance(node, ast.If) and not isinstance(node.body[0], (ast.Raise, ast.Continue)):
         new = ast.If(ast.Constant(False), node.body, node.orelse)
-        yield f"if {shown(node.test)} → if False", new
+        yield f"if {source_of(node.test)} → if False", new
     elif isinstance(node, ast.AugAssign) and type(node.op) in OPERATIONS:
         swapped = ast.AugAssign(node.target, OPERATIONS[type(node.op)](), node.value)
-        yield f"{shown(node)} → {shown(swapped)}", swapped
+        yield f"{source_of(node)} → {source_of(swapped)}", swapped
 
 
 def _changed_expressions(node: ast.expr) -> Iterator[ast.expr]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,7 +40,7 @@ class Score:
 
 
 def score_of(
-    root: Path, targets: dict[str, tuple[str, ...]], n: int, state: State, accepted: dict[str, str]
+    root: Path, targets: dict[str, tuple[str, ...]], n: int, state: State, accepted: Collection[str]
 ) -> Score:
     """Return what is known of the first `n` mutants of each module, tried on its test files."""
     rows, left, total, whole, others = [], [], [0] * 8, [0, 0, 0], [0] * 8
@@ -50,7 +51,8 @@ def score_of(
         for mutant in sample(mutants, n):
             record = state.known.get(mutant.name)
             result = record["result"] if record is not None else "untried"
-            is_stale = record is not None and not is_final(record, module, tests, root)
+            needed = () if mutant.name in accepted else tests
+            is_stale = record is not None and not is_final(record, module, needed, root)
             results["stale"] += is_stale
             if result == "survived" and mutant.name in accepted:
                 result = "equivalent"

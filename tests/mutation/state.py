@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.mutation.mutants import shown
+from tests.mutation.mutants import source_of
 
 
 class State:
@@ -56,7 +56,7 @@ class State:
             if not name.startswith("reach of "):
                 continue
             file = name.removeprefix("reach of ")
-            if not (root / file).is_file() or self.reach(file, [module], root) is None:
+            if not path_of(file, root).is_file() or self.reach(file, [module], root) is None:
                 continue
             tests = [each[0] for each in record["reach"].values() if [module, line] in each[1]]
             if tests:
@@ -68,7 +68,7 @@ def holds(record: dict[str, Any] | None, module: str, root: Path) -> bool:
     if record is None or record["module"] != files_sha([module], root):
         return False
     if record["result"] == "caught":
-        path = root / record["by"].split("::")[0]
+        path = path_of(record["by"], root)
         return path.exists() and record["tests"] == test_sha(path, record["by"])
     return bool(record["tests"] == files_sha(record["files"], root))
 
@@ -85,9 +85,14 @@ def sha(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def files_sha(paths: Sequence[str], root: Path) -> str:
+def path_of(test: str, root: Path) -> Path:
+    """The file of a test, which is named by its path or as pytest names a single one."""
+    return root / test.split("::")[0]
+
+
+def files_sha(tests: Sequence[str], root: Path) -> str:
     """The hash of several files; of one that is gone, as if it were empty."""
-    places = [root / path for path in paths]
+    places = [path_of(test, root) for test in tests]
     return sha("\n".join(p.read_text(encoding="utf-8") if p.is_file() else "" for p in places))
 
 
@@ -95,7 +100,7 @@ def test_sha(path: Path, test: str) -> str:
     """The hash of a test with all that its file holds but other tests."""
     name = test.split("::")[1].split("[")[0]
     parts = [
-        shown(node)
+        source_of(node)
         for node in ast.parse(path.read_text(encoding="utf-8")).body
         if not getattr(node, "name", "").startswith("test_") or getattr(node, "name", "") == name
     ]

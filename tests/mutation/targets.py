@@ -1,8 +1,9 @@
 """Which test files must catch the faults of which module.
 
-Every module of the three packages has `MOST_FILES` of them, the nearest first: what is new is
-covered without a line here. A test is tried on a mutant only if it reaches its line, so a file that
-is listed too much costs little. `LISTED` names what is about a module and not near enough to it.
+Every module of the three packages has `MOST_FILES` of them, the nearest first, and the test of the
+examples in its docstrings: what is new is covered without a line here. A test is tried on a mutant
+only if it reaches its line, so a file that is listed too much costs little. `LISTED` names what is
+about a module and not near enough to it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ N_FILES = 6
 MOST_FILES = 12
 """A mutant is tried on the first `N_FILES` of its module; what survives, on all of them and on
 other files of which it is known that they reach its line."""
+EXAMPLES = "tests/test_doctests.py::test_examples[{}]"
 
 
 def name_of(path: str) -> str:
@@ -41,9 +43,15 @@ def draw(modules: Sequence[str], n: int, seed: int) -> tuple[str, ...]:
 
 
 def files_of(module: str, root: Path) -> tuple[str, ...]:
-    """The test files that are tried on a module: those of `LISTED`, then the nearest."""
-    listed = tuple(path for modules, paths in LISTED for path in paths if module in modules)
-    return tuple(dict.fromkeys([*listed, *nearest(module, root)]))[:MOST_FILES]
+    """The test files that are tried on a module: those of `LISTED`, then the nearest.
+
+    After the first of them comes the test of the module's own examples, where it shows any.
+    """
+    listed = [path for modules, paths in LISTED for path in paths if module in modules]
+    near = nearest(module, root)
+    has_examples = ">>> " in (root / module).read_text(encoding="utf-8")
+    examples = [EXAMPLES.format(name_of(module))] if has_examples else []
+    return tuple(dict.fromkeys([*(listed or near[:1]), *examples, *near]))[:MOST_FILES]
 
 
 def nearest(module: str, root: Path) -> tuple[str, ...]:
@@ -59,16 +67,16 @@ def nearest(module: str, root: Path) -> tuple[str, ...]:
     direct = importers[name_of(module)]
     through = {path for each in direct for path in importers[name_of(each)]}
     rarity = _rarity(root)
-    own = _weights((root / module).read_text(encoding="utf-8"), rarity)
+    weights = _weights((root / module).read_text(encoding="utf-8"), rarity)
 
     def order(path: str) -> tuple[bool, float, str]:
-        place = Path(path)
-        is_namesake = stem in place.stem and (
-            path in direct or place.parent == Path("tests") / folder
+        file = Path(path)
+        is_namesake = stem in file.stem and (
+            path in direct or file.parent == Path("tests") / folder
         )
-        shared = sum(a == b for a, b in zip(place.parts[1:-1], folder.parts, strict=False))
+        shared = sum(a == b for a, b in zip(file.parts[1:-1], folder.parts, strict=False))
         other = _weights_of_tests(root)[path]
-        common = sum(weight * other.get(word, 0.0) for word, weight in own.items())
+        common = sum(weight * other.get(word, 0.0) for word, weight in weights.items())
         imports = 2.0 if path in direct else 1.5 if path in through else 1.0
         return not is_namesake, -common * (1 + shared / 2) * imports, path
 
@@ -148,7 +156,7 @@ def _facts_of(source: str) -> tuple[bool, set[str]]:
 def _listed(folder: str, modules: str, tests: str, *files: str) -> tuple[set[str], list[str]]:
     places = [(Path("tests", tests) / name) for name in files]
     paths = {f"{folder}/{module}.py" for module in modules.split()}
-    return paths, [str(place.with_name(f"test_{place.name}.py")) for place in places]
+    return paths, [str(path.with_name(f"test_{path.name}.py")) for path in places]
 
 
 LISTED = (

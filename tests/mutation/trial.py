@@ -24,7 +24,7 @@ import tempfile
 import time
 import traceback
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -34,7 +34,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from tests.mutation.mutants import Mutant, mutants_of, mutated, sample, traced
-from tests.mutation.state import State, files_sha, holds, is_final, test_sha
+from tests.mutation.state import State, files_sha, holds, is_final, path_of, test_sha
 from tests.mutation.targets import N_FILES, name_of
 
 BASE_SECONDS = 5
@@ -43,7 +43,7 @@ MOST_WALL = 12
 """So many times that limit a test may take by the clock, as the machine may be busy or it waits."""
 MEASURED_SECONDS = 30
 """The tests of a file are measured, and so tried, in its order until so much processor time
-is used, or has gone by."""
+is used, or four times as much has gone by: a busy machine is no reason to try fewer tests."""
 TRIED_SECONDS = 10
 """Of the tests of one file that reach a line, the quickest ones are tried up to so much."""
 FURTHER_FILES = 6
@@ -62,12 +62,14 @@ class Attempt:
 
 
 def attempts(
-    root: Path, targets: dict[str, tuple[str, ...]], n_mutants: int, state: State, *, further: bool
-) -> list[Attempt]:
+    root: Path, targets: dict[str, tuple[str, ...]], n_mutants: int, state: State, *,
+    accepted: Collection[str] = (), further: bool,
+) -> list[Attempt]:  # fmt: skip
     """Return what is to be tried of the first `n_mutants` of each module in `targets`.
 
     First those of which nothing is known that holds, on the first files of their modules and the
-    file whose test caught them once; with `further`, what survived, on all other files.
+    file whose test caught them once; with `further`, what survived, on all other files, but for
+    the equivalent ones in `accepted`.
     """
     plan = []
     for module, tests in targets.items():
@@ -77,9 +79,8 @@ def attempts(
             if is_final(record, module, tests, root):
                 continue
             if record is None or not holds(record, module, root):
-                by = [record["by"].split("::")[0]] if record and record["by"] else []
-                files = [file for file in by if (root / file).is_file()] + [*tests[:N_FILES]]
-            elif further:
+                files = [*_earlier(record, tests, root), *tests[:N_FILES]]
+            elif further and mutant.name not in accepted:
                 known = sorted(state.files_that_reach(module, mutant.line, root))
                 distant = [file for _, file in known if file not in tests][:FURTHER_FILES]
                 tried = {*record["files"]}
@@ -88,6 +89,16 @@ def attempts(
                 continue
             plan.append(Attempt(module, mutant, tuple(dict.fromkeys(files))))
     return plan
+
+
+def _earlier(record: dict[str, Any] | None, tests: Sequence[str], root: Path) -> list[str]:
+    """The file, or the single test, that caught a mutant before it or its module changed."""
+    if record is None or not record["by"]:
+        return []
+    if record["by"] in tests:
+        return [record["by"]]
+    file = record["by"].split("::")[0]
+    return [file] if (root / file).is_file() else []
 
 
 class Functions:
@@ -131,9 +142,9 @@ class Trial:
 
     def __init__(
         self, root: Path, plan: Sequence[Attempt], state: State, until: float,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
     ) -> None:  # fmt: skip
-        self.root, self.plan, self.state, self.until, self.tell = root, plan, state, until, tell
+        self.root, self.plan, self.state, self.until, self.report = root, plan, state, until, report
         self.modules = [*dict.fromkeys(attempt.module for attempt in plan)]
         # read once: what changes while it is tried changes no finding
         self.sources = {m: (root / m).read_text(encoding="utf-8") for m in self.modules}
@@ -157,7 +168,7 @@ class Trial:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Say which files have no tests here because they cannot be collected."""
         if report.failed:
-            self.tell(f"cannot be collected: {report.nodeid}")
+            self.report(f"cannot be collected: {report.nodeid}")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note a failure, and what preparing a test took and reached."""
@@ -170,8 +181,10 @@ class Trial:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Try every mutant of the plan."""
+        files = {file for attempt in self.plan for file in attempt.files}
         for item in session.items:
-            self.items[item.nodeid.split("::")[0]][item.nodeid] = item
+            for file in {item.nodeid, item.nodeid.split("::")[0]} & files:
+                self.items[file][item.nodeid] = item
         for module in self.modules:
             self.paths[module] = str(importlib.import_module(name_of(module)).__file__)
         self.functions = Functions([*self.paths.values()])
@@ -197,14 +210,12 @@ class Trial:
             if result != "survived":
                 break
         files = [*(earlier["files"] if earlier else []), *attempt.files]
-        tests_sha = (
-            test_sha(self.root / by.split("::")[0], by) if by else files_sha(files, self.root)
-        )
+        tests_sha = test_sha(path_of(by, self.root), by) if by else files_sha(files, self.root)
         self.state.add(
             {"name": mutant.name, "result": result, "by": by, "n_tests": n_tests,
              "module": self.shas[module], "tests": tests_sha, "files": files, "line": mutant.line}
         )  # fmt: skip
-        self.tell(f"{result if n_tests else 'unreached':<10}{mutant.name}")
+        self.report(f"{result if n_tests else 'unreached':<10}{mutant.name}")
 
     def _tests(
         self, file: str, module: str, line: int, first: str | None
@@ -238,7 +249,9 @@ class Trial:
             if report is None:  # ended by its limits, or by a crash
                 if self._forked(tests, lambda: None) is not None:
                     return "ended", None
-                self.tell(f"ends without a mutant: {tests[0][0].nodeid} and {len(tests) - 1} more")
+                self.report(
+                    f"ends without a mutant: {tests[0][0].nodeid} and {len(tests) - 1} more"
+                )
                 return "survived", None
             failed = report["failed"]
             if failed is None:
@@ -247,7 +260,7 @@ class Trial:
             again = self._forked(alone, lambda: None)
             if again is not None and again["failed"] is None:
                 return "caught", failed
-            self.tell(f"fails without a mutant, so it can catch none: {failed}")
+            self.report(f"fails without a mutant, so it can catch none: {failed}")
             tests = [each for each in tests if each[0].nodeid != failed]
         return "survived", None
 
@@ -260,10 +273,10 @@ class Trial:
             tests = [(item, 10.0 * MEASURED_SECONDS) for item in self.items[file].values()]
             report = self._forked(tests, self._trace, measure=True)
             if report is None:
-                self.tell(f"ends without a mutant: {file}")
+                self.report(f"ends without a mutant: {file}")
                 report = {"reach": {}, "setup": 0.0, "failures": []}
             for test in report["failures"]:
-                self.tell(f"fails without a mutant, so it can catch none: {test}")
+                self.report(f"fails without a mutant, so it can catch none: {test}")
             reach = report["reach"]
             self.state.add(
                 {"name": f"reach of {file}", "tests": files_sha([file], self.root),
@@ -273,7 +286,7 @@ class Trial:
 
     def _trace(self) -> None:
         """Have every function of the modules note the lines that it comes to."""
-        builtins.__reached__ = lambda *place: self.reached.add(place)  # type: ignore[attr-defined]
+        builtins.__reached__ = lambda *reached: self.reached.add(reached)  # type: ignore[attr-defined]
         for module, path in self.paths.items():
             tree = traced(self.sources[module], module)
             self.functions.replace(path, compile(tree, path, "exec"))
@@ -284,7 +297,7 @@ class Trial:
     ) -> dict[str, Any] | None:  # fmt: skip
         """What a process of its own reports of the tests; None if it was ended."""
         with tempfile.TemporaryDirectory() as folder:
-            place = Path(folder) / "report.json"
+            file = Path(folder) / "report.json"
             process = os.fork()
             if process == 0:
                 try:
@@ -293,7 +306,7 @@ class Trial:
                     resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES, MOST_BYTES))
                     prepare()
                     report = self._measured(tests) if measure else self._first_failure(tests)
-                    place.write_text(json.dumps(report), encoding="utf-8")
+                    file.write_text(json.dumps(report), encoding="utf-8")
                     os._exit(0)  # nothing of the parent's is closed or flushed here
                 finally:
                     traceback.print_exc()
@@ -303,7 +316,7 @@ class Trial:
                 os.killpg(process, signal.SIGKILL)  # what its tests left running
             if code == OWN_FAULT:
                 raise RuntimeError("a mutant could not be tried: see .mutation/pytest.log")
-            return json.loads(place.read_text(encoding="utf-8")) if place.exists() else None
+            return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
 
     def _first_failure(self, tests: list[tuple[pytest.Item, float]]) -> dict[str, Any]:
         self.failed = None
@@ -325,7 +338,7 @@ class Trial:
                 failures.append(self.failed)
             else:
                 reach[test.nodeid] = (_seconds() - began, list(self.reached))
-            if max(_seconds() - start, time.monotonic() - start_of_wall) > MEASURED_SECONDS:
+            if max(_seconds() - start, (time.monotonic() - start_of_wall) / 4) > MEASURED_SECONDS:
                 break
         for test_id, (seconds, lines) in reach.items():
             reach[test_id] = (seconds, sorted({*lines, *self.reached_in_setup}))
@@ -346,7 +359,7 @@ def _seconds() -> float:
 
 
 def run_plan(
-    root: Path, plan: Sequence[Attempt], state: State, until: float, tell: Callable[[str], None]
+    root: Path, plan: Sequence[Attempt], state: State, until: float, report: Callable[[str], None]
 ) -> int:
     """Try what is planned in a process of its own; returns its exit code."""
     process = os.fork()
@@ -357,7 +370,7 @@ def run_plan(
         os.dup2(log, 1)
         os.dup2(log, 2)
         with tempfile.TemporaryDirectory() as folder:
-            trial = Trial(root, plan, state, until, tell)
+            trial = Trial(root, plan, state, until, report)
             options = ["-q", "-p", "no:cacheprovider", "--capture=sys", "-m", "not slow"]
             options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what is warm
             options += ["--continue-on-collection-errors"]

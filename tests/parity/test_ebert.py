@@ -44,7 +44,7 @@ def read(folder: Path, name: str) -> Any:
     return json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
 
 
-class World:
+class EBertInputs:
     """Their words, pages and weights as ours: a file, a graph of its pages, an encoder on both."""
 
     def __init__(self, folder: Path, path: Path) -> None:
@@ -93,14 +93,14 @@ class World:
             options = {"form": form, "max_length": max_length}
             config = replace(config, **EBERTView.builder_fields(config, options))
         draws = generator(0, "parity")
-        drawn = build(linked, self.tokenizer, self.graph, generator=draws, config=config)
+        graph = build(linked, self.tokenizer, self.graph, generator=draws, config=config)
         if not shows_entities:
-            return WordsView()(drawn)
+            return WordsView()(graph)
         view = EBERTView.of(
             self.graph, self.tokenizer, form=form, vectors_from=self.file.path,
             max_length=max_length,
         )  # fmt: skip
-        return view(drawn)
+        return view(graph)
 
     def inputs(self, batch: KnowledgeBatch) -> Tensor:
         """The vectors that enter the host."""
@@ -135,8 +135,8 @@ def word_pieces(folder: Path) -> PreTrainedTokenizerFast:
 
 
 @pytest.fixture(scope="module")
-def world(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> World:
-    return World(folder, tmp_path_factory.mktemp("ebert"))
+def world(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> EBertInputs:
+    return EBertInputs(folder, tmp_path_factory.mktemp("ebert"))
 
 
 def link(start: int, end: int, page: str) -> Link:
@@ -145,14 +145,14 @@ def link(start: int, end: int, page: str) -> Link:
 
 # ---- the map ----------------------------------------------------------------------------------
 def test_maps(folder: Path, compared: Any) -> None:
-    given, expected = load(folder, "mapping_inputs"), load(folder, "mapping_outputs")
-    x, y, weights, query = (given[name] for name in ("x", "y", "w", "query"))
+    inputs, expected = load(folder, "mapping_inputs"), load(folder, "mapping_outputs")
+    x, y, weights, query = (inputs[name] for name in ("x", "y", "w", "query"))
     linear = least_squares_map(x, y)
     compared.close("linear", linear, expected["linear.model"], atol=ATOL, rtol=RTOL)
     compared.close("apply", query @ linear, expected["linear.apply"], atol=ATOL, rtol=RTOL)
     alone = query[0] @ linear
     compared.close("apply_1d", alone, expected["linear.apply_1d"], atol=ATOL, rtol=RTOL)
-    n_rows = int(given["underdetermined_rows"][0])
+    n_rows = int(inputs["underdetermined_rows"][0])
     few = least_squares_map(x[:n_rows], y[:n_rows])
     wanted = expected["linear_underdetermined.model"]
     compared.close("underdetermined", few, wanted, atol=ATOL, rtol=RTOL)
@@ -164,7 +164,7 @@ def test_maps(folder: Path, compared: Any) -> None:
     compared.close("ortho.apply", query @ ortho, expected["ortho.apply"], atol=ATOL, rtol=RTOL)
 
 
-def test_the_map_of_shared_words(folder: Path, world: World, compared: Any) -> None:
+def test_the_map_of_shared_words(folder: Path, world: EBertInputs, compared: Any) -> None:
     data = read(folder, "wikipedia2vec")
     shared = world.file.words(whole_words(world.tokenizer).keys())
     compared.equal("pairs", sorted([w, w] for w in shared), sorted(data["aligned_pairs"]))
@@ -193,7 +193,9 @@ def queries(folder: Path) -> Iterator[tuple[dict[str, Any], list[str | None]]]:
         yield run, original.titles_of_queries(titles, pages)
 
 
-def samples_of(world: World, result: dict[str, Any], page: str | None) -> list[KnowledgeBatch]:
+def samples_of(
+    world: EBertInputs, result: dict[str, Any], page: str | None
+) -> list[KnowledgeBatch]:
     """The three inputs of a query."""
     start = result["template"].index("[X]")
     before = result["template"][:start].replace("[Y]", "[MASK]")
@@ -203,17 +205,17 @@ def samples_of(world: World, result: dict[str, Any], page: str | None) -> list[K
     return [world.batch(LinkedText(text, links), form) for form in FORMS]
 
 
-def test_lama_inputs(folder: Path, world: World, compared: Any) -> None:
+def test_lama_inputs(folder: Path, world: EBertInputs, compared: Any) -> None:
     for run, pages in queries(folder):
         for result, page in zip(run["results"], pages, strict=True):
-            shown = [" ".join(world.tokens(b)) for b in samples_of(world, result, page)]
+            tokens = [" ".join(world.tokens(b)) for b in samples_of(world, result, page)]
             names = ("query_bert", "query_wiki", "query_slash")
-            compared.equal("lama queries", shown, [result[name] for name in names])
+            compared.equal("lama queries", tokens, [result[name] for name in names])
             compared.equal("replaceable", int(page is not None), result["replaceable"])
 
 
 @torch.no_grad()
-def test_lama_states_and_answers(folder: Path, world: World, compared: Any) -> None:
+def test_lama_states_and_answers(folder: Path, world: EBertInputs, compared: Any) -> None:
     expected, allowed = load(folder, "lama_outputs"), read(folder, "lama")["allowed_words"]
     mask_id = world.tokenizer.mask_token_id
     for run, pages in queries(folder):
@@ -254,7 +256,9 @@ def test_lama_states_and_answers(folder: Path, world: World, compared: Any) -> N
                 compare_answers(world, result, three, compared)
 
 
-def compare_answers(world: World, result: dict[str, Any], three: Tensor, compared: Any) -> None:
+def compare_answers(
+    world: EBertInputs, result: dict[str, Any], three: Tensor, compared: Any
+) -> None:
     """Best words, their shares, rank and share of the gold word, of each input and ensemble."""
     outcome = dict(zip(FORMS, three, strict=True))
     for rule in ("avg", "max"):
@@ -286,7 +290,9 @@ def example_of(record: dict[str, Any], example: dict[str, Any], pages: list[str]
     return LinkedText(example["text"], tuple(links)), targets
 
 
-def relation_batches(folder: Path, world: World) -> Iterator[tuple[dict[str, Any], KnowledgeBatch]]:
+def relation_batches(
+    folder: Path, world: EBertInputs
+) -> Iterator[tuple[dict[str, Any], KnowledgeBatch]]:
     """Every case, and its examples cut and padded to the length."""
     data = read(folder, "relation_classification")
     width, pad = data["max_seq_length"], world.tokenizer.pad_token_id
@@ -300,15 +306,15 @@ def relation_batches(folder: Path, world: World) -> Iterator[tuple[dict[str, Any
         yield case, KnowledgeBatch.stack(parts, word_pad_id=pad).pad_to(width, word_pad_id=pad)
 
 
-def test_relation_inputs(folder: Path, world: World, compared: Any) -> None:
+def test_relation_inputs(folder: Path, world: EBertInputs, compared: Any) -> None:
     for case, batch in relation_batches(folder, world):
-        shown = [world.tokens(batch.take(slice(i, i + 1))) for i in range(len(batch))]
-        compared.equal("re tokens", shown, case["tokens"])
+        tokens = [world.tokens(batch.take(slice(i, i + 1))) for i in range(len(batch))]
+        compared.equal("re tokens", tokens, case["tokens"])
         compared.equal("re mask", batch.node_mask.long().tolist(), case["input_mask"])
 
 
 @torch.no_grad()
-def test_relation_classes(folder: Path, world: World, compared: Any) -> None:
+def test_relation_classes(folder: Path, world: EBertInputs, compared: Any) -> None:
     expected = load(folder, "relation_classification_outputs")
     classes = [str(i) for i in range(len(world.state["classifier.bias"]))]
     model = KnowledgeForTask.of(world.encoder, "pooled", classes).eval()

@@ -18,15 +18,15 @@ from kept.tasks.kinds import LINKING, SCORE
 from kept.training.finetuning.linking.decoding import EBERTLinker, without_overlap
 from kept.training.finetuning.linking.questions import CandidateData, questions_of
 from tests.parity.stored_digits import half_unit
-from tests.parity.test_ebert import ATOL, METHOD, RTOL, World, load, read
+from tests.parity.test_ebert import ATOL, METHOD, RTOL, EBertInputs, load, read
 
 __all__ = ["METHOD"]
 BUILDER = BuilderConfig(max_words=64, max_nodes=128, **WORDS_ONLY)
 
 
 @pytest.fixture(scope="module")
-def world(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> World:
-    return World(folder, tmp_path_factory.mktemp("ebert-linking"))
+def world(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> EBertInputs:
+    return EBertInputs(folder, tmp_path_factory.mktemp("ebert-linking"))
 
 
 class Texts:
@@ -71,11 +71,11 @@ class Texts:
         return inside[0], inside[-1]
 
 
-def knows(world: World, name: str) -> bool:
+def knows(world: EBertInputs, name: str) -> bool:
     return name in world.pages
 
 
-def model_of(world: World, *, priors: bool) -> KnowledgeForTask:
+def model_of(world: EBertInputs, *, priors: bool) -> KnowledgeForTask:
     """The released head on this encoder, from its state dict."""
     model = KnowledgeForTask.of(
         world.encoder, "candidates", [SCORE], problem_type=LINKING, priors=priors
@@ -87,14 +87,14 @@ def model_of(world: World, *, priors: bool) -> KnowledgeForTask:
     return model
 
 
-def data_of(world: World, questions: Any, *, prime: bool) -> CandidateData:
+def data_of(world: EBertInputs, questions: Any, *, prime: bool) -> CandidateData:
     view = EBERTView.of(world.graph, world.tokenizer, form="replace", vectors_from=world.file.path)
     return CandidateData(
         questions, world.graph, world.tokenizer, builder=BUILDER, view=view, prime=prime
     )
 
 
-def linker_of(world: World, case: dict[str, Any], n_rounds: int = 1) -> EBERTLinker:
+def linker_of(world: EBertInputs, case: dict[str, Any], n_rounds: int = 1) -> EBERTLinker:
     return EBERTLinker(
         model_of(world, priors=case["do_use_priors"]), world.tokenizer, world.graph,
         None,  # type: ignore[arg-type]  # the texts come with candidates
@@ -106,7 +106,9 @@ def linker_of(world: World, case: dict[str, Any], n_rounds: int = 1) -> EBERTLin
     )  # fmt: skip
 
 
-def test_inputs_scores_losses_and_gradients(folder: Path, world: World, compared: Any) -> None:
+def test_inputs_scores_losses_and_gradients(
+    folder: Path, world: EBertInputs, compared: Any
+) -> None:
     record, expected = read(folder, "entity_linking"), load(folder, "entity_linking_outputs")
     grads, texts = load(folder, "grads"), Texts(record)
     mask = world.tokenizer.mask_token
@@ -167,7 +169,7 @@ def compare_gradients(
         compared.close("gradients", result, theirs, atol=atol)
 
 
-def test_decoding(folder: Path, world: World, compared: Any) -> None:
+def test_decoding(folder: Path, world: EBertInputs, compared: Any) -> None:
     """The original lists links in the order in which it accepts them, we in that of the text."""
     data = read(folder, "entity_linking")
     texts = Texts(data)
@@ -177,8 +179,8 @@ def test_decoding(folder: Path, world: World, compared: Any) -> None:
         every = linker.answers(texts.proposed)
         before, actual = 0, []
         for number, words in enumerate(texts.words):
-            own = [a for a in every if a.question.text == number]
-            for answer in without_overlap(own):
+            answers = [a for a in every if a.question.text == number]
+            for answer in without_overlap(answers):
                 first, last = texts.places(number, answer.question.mention)
                 link = answer.link
                 actual.append(
@@ -207,7 +209,7 @@ def test_decoding(folder: Path, world: World, compared: Any) -> None:
                 compared.equal("rounds", spans, sorted(theirs, key=lambda span: span[1:]))
 
 
-def test_the_estimate_of_training(folder: Path, world: World, compared: Any) -> None:
+def test_the_estimate_of_training(folder: Path, world: EBertInputs, compared: Any) -> None:
     """Precision, recall and F1 over questions, as the release prints them while it trains."""
     data = read(folder, "entity_linking")
     atol = 1e-9 + half_unit([case["eval_precision_recall_f1"] for case in data["cases"]])
@@ -250,7 +252,7 @@ def test_aida(folder: Path, compared: Any) -> None:
     compared.close("micro", micro([], predicted), data["score"]["micro_empty_gold"], atol=atol)
 
 
-def test_batches_of_questions_pad_candidates(folder: Path, world: World) -> None:
+def test_batches_of_questions_pad_candidates(folder: Path, world: EBertInputs) -> None:
     texts = Texts(read(folder, "entity_linking"))
     questions = questions_of(texts.proposed, lambda name: knows(world, name), "[MASK]")
     data = data_of(world, questions, prime=True)

@@ -100,9 +100,9 @@ def test_gradients_of_all_parameters(committed: Path, name: str, n: int) -> None
     ],
 )
 def test_some_rows_are_padded(committed: Path, name: str, mask: str, empty: int) -> None:
-    shown = load(committed, name)[mask] != empty
-    assert not shown.all()
-    assert shown.any(1).all()
+    values = load(committed, name)[mask] != empty
+    assert not values.all()
+    assert values.any(1).all()
 
 
 def test_a_subject_is_forced_apart(committed: Path) -> None:

@@ -43,7 +43,7 @@ def read(root: Path, method: str, name: str = "metrics") -> dict[str, Any]:
     return result
 
 
-def found(predicted: Any, gold: Any, kind: str, **more: Any) -> dict[str, Any]:
+def scores_of(predicted: Any, gold: Any, kind: str, **more: Any) -> dict[str, Any]:
     examples = [TaskExample(LinkedText(f"text {i}", ()), g) for i, g in enumerate(gold)]
     draws = generator(0, "t")
     options = {"problem_type": kind, "no_relation": None, "generator": draws} | more
@@ -95,17 +95,17 @@ def test_typing(golden_root: Path, compared: Any) -> None:
         micro, macro = expected["micro_p_r_f1"], expected["macro_p_r_f1"]
         strict, atol = expected["eval_accuracy"], atols["ernie"]
         cases.append((case["logits"], case["labels"], micro, macro, strict, atol))
-    given = golden["kadapter"]["entity_typing"]
-    expected, n = given["result"], len(given["target"])
+    stored = golden["kadapter"]["entity_typing"]
+    expected, n = stored["result"], len(stored["target"])
     strict = expected["exact_match_count"] / n
     micro, macro = expected["loose_micro_p_r_f"], expected["loose_macro_p_r_f"]
-    cases.append((given["logits"], given["target"], micro, macro, strict, atols["kadapter"]))
-    given = golden["colake"]["typing"]
-    micro = [given["result"][f"micro_{name}"] for name in "prf"]
-    strict = given["result"]["acc"]  # rounded to six places there
-    cases.append((given["logits"], given["target"], micro, None, strict, atols["colake"]))
+    cases.append((stored["logits"], stored["target"], micro, macro, strict, atols["kadapter"]))
+    stored = golden["colake"]["typing"]
+    micro = [stored["result"][f"micro_{name}"] for name in "prf"]
+    strict = stored["result"]["acc"]  # rounded to six places there
+    cases.append((stored["logits"], stored["target"], micro, None, strict, atols["colake"]))
     for logits, gold, micro, macro, strict, atol in cases:
-        ours = found(types(logits), types(gold), MULTI)
+        ours = scores_of(types(logits), types(gold), MULTI)
         compared.close("run: typing micro", values(ours["micro"]), micro, atol=atol)
         compared.close("run: typing strict", ours["accuracy"]["estimate"], strict, atol=1e-6 + atol)
         if macro is not None:
@@ -120,29 +120,29 @@ def test_relations(golden_root: Path, compared: Any) -> None:
     none = micro["no_relation_idx"]
     result, atol = [micro["result"][k] for k in RESULT], atols["colake"]
     cases = [(micro["pred"], micro["target"], none, result, atol)]
-    given = golden["kadapter"]["tacred"]
-    none, result, atol = given["no_relation"], given["result_p_r_f"], atols["kadapter"]
-    cases.append((given["pred"], given["target"], none, result, atol))
+    stored = golden["kadapter"]["tacred"]
+    none, result, atol = stored["no_relation"], stored["result_p_r_f"], atols["kadapter"]
+    cases.append((stored["pred"], stored["target"], none, result, atol))
     for case in golden["ernie"]["tacred"]:
         result = [case["eval_result"][name] for name in ("micro_p", "micro_r", "micro_f1")]
         cases.append((case["pred"], case["gold"], case["na_id"], result, atols["ernie"]))
     for pred, gold, none, expected, atol in cases:
         labels = single(pred, none), single(gold, none)
-        ours = found(*labels, SINGLE, no_relation=NO_RELATION, format="tacred")
+        ours = scores_of(*labels, SINGLE, no_relation=NO_RELATION, format="tacred")
         compared.close("run: relations micro", values(ours["micro"]), expected, atol=atol)
         official = ours["official"]
         three = [*(official["beside"][name] for name in P_R_F1[:2]), official["estimate"]]
         compared.close("run: TACRED", three, expected, atol=atol)
     macro = golden["colake"]["macro"]
-    ours = found(single(macro["pred"]), single(macro["target"]), SINGLE)
+    ours = scores_of(single(macro["pred"]), single(macro["target"]), SINGLE)
     expected = [macro["result"][name] for name in RESULT]
     compared.close("run: relations macro", values(ours["macro"]), expected, atol=atols["colake"])
-    given = golden["kadapter"]["trex_rc"]
-    ours = found(single(given["pred"]), single(given["target"]), SINGLE)
+    stored = golden["kadapter"]["trex_rc"]
+    ours = scores_of(single(stored["pred"]), single(stored["target"]), SINGLE)
     f1s = [ours[kind]["f1"] for kind in ("micro", "macro")]
-    expected = [given["micro_f1"], given["macro_f1"]]
+    expected = [stored["micro_f1"], stored["macro_f1"]]
     compared.close("run: T-REx", f1s, expected, atol=atols["kadapter"])
-    given = golden["ernie"]["fewrel"]
-    ours = found(single(given["predictions"]), single(given["labels"]), SINGLE)
+    stored = golden["ernie"]["fewrel"]
+    ours = scores_of(single(stored["predictions"]), single(stored["labels"]), SINGLE)
     accuracy = ours["accuracy"]["estimate"]
-    compared.close("run: FewRel", accuracy, given["eval_accuracy"], atol=atols["ernie"])
+    compared.close("run: FewRel", accuracy, stored["eval_accuracy"], atol=atols["ernie"])

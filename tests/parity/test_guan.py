@@ -133,7 +133,9 @@ def test_fakes(golden: Golden, compared: Any) -> None:
         result = tuple(data["roc_shuffle"][number])
         compared.equal("guan shuffled", shuffled(story, [story.index(s) for s in result]), result)
         result = tuple(data["roc_replace"][number])
-        possible = {replaced(story, place, other) for place in places(story) for other in stories}
+        possible = {
+            replaced(story, sentence, other) for sentence in places(story) for other in stories
+        }
         compared.equal("guan replaced", result in possible, True)
         result = tuple(data["roc_repeat"][number])
         compared.equal("guan repeated", result in {repeated(story, p) for p in places(story)}, True)
@@ -205,15 +207,17 @@ def test_gradients(golden: Golden, name: str, which: str, compared: Any) -> None
     losses = story_losses(output, batch, golden.config["class_weight"])
     loss = losses.total if which == "total" else word_loss(output.logits, batch)
     loss.backward()
-    own = {key: value.grad for key, value in model.named_parameters() if value.grad is not None}
+    gradients = {
+        key: value.grad for key, value in model.named_parameters() if value.grad is not None
+    }
     for key, expected in converted(stored).items():
-        compared.close("guan gradient", own[key], expected, atol=ATOL)
+        compared.close("guan gradient", gradients[key], expected, atol=ATOL)
     if which == "total":
         data = golden.read("losses")[name]
-        norm = torch.stack([g.norm() for g in own.values()]).norm()
+        norm = torch.stack([g.norm() for g in gradients.values()]).norm()
         compared.close("guan norm", norm, data["global_norm_of_dense_gradients"], atol=ATOL)
-        own["host.transformer.wpe.weight"] = slices[0]  # each reading of a row counts, there
-        norm = torch.stack([g.norm() for g in own.values()]).norm()
+        gradients["host.transformer.wpe.weight"] = slices[0]  # each reading of a row counts, there
+        norm = torch.stack([g.norm() for g in gradients.values()]).norm()
         compared.close("guan clipping", norm, data["global_norm_used_for_clipping"], atol=ATOL)
 
 

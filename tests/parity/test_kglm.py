@@ -214,11 +214,11 @@ def test_gradients(golden: Golden, variant: str, compared: Any) -> None:
     stored = golden.load("grads", variant)
     number, _, output, model = next(golden.run(variant))
     output.loss.backward()
-    own = dict(model.named_parameters())
+    parameters = dict(model.named_parameters())
     n = 0
     for key, expected in stored.items():
         assert key.startswith(f"chunk{number}.")
-        gradient = own[renamed(key.removeprefix(f"chunk{number}."))].grad
+        gradient = parameters[renamed(key.removeprefix(f"chunk{number}."))].grad
         assert gradient is not None, key
         compared.close("kglm gradient", gradient, expected, atol=ATOL)
         n += 1
@@ -248,7 +248,7 @@ def test_importance_sampling(golden: Golden, sampling: str, compared: Any) -> No
     for s, rows in enumerate(data["per_sample_per_chunk"]):
         model, sums = golden.model(variant), torch.zeros(2)
         for i, (chunk, expected) in enumerate(zip(golden.chunks(variant), rows, strict=True)):
-            output = model(drawn(golden, chunk, draws, f"s{s}.chunk{i}."))
+            output = model(with_draws(golden, chunk, draws, f"s{s}.chunk{i}."))
             compared.close("kglm drawn", output.log_p, expected["model_logp"], atol=ATOL_SUMS)
             compared.close("kglm drawn, penalised", output.penalised_log_p, expected["penalized"],
                            atol=ATOL_SUMS)  # fmt: skip
@@ -263,12 +263,12 @@ def test_importance_sampling(golden: Golden, sampling: str, compared: Any) -> No
         compared.close(f"kglm marginal {key}", actual, data["final"][key], atol=0, rtol=1e-3)
 
 
-def drawn(golden: Golden, chunk: Chunk, draws: dict[str, Tensor], prefix: str) -> Chunk:
+def with_draws(golden: Golden, chunk: Chunk, draws: dict[str, Tensor], prefix: str) -> Chunk:
     """The chunk with a drawn annotation in place of its own."""
     values = {field.name: getattr(chunk, field.name) for field in fields(Chunk)}
-    own = {key.removeprefix(prefix): value for key, value in draws.items()
+    of_chunk = {key.removeprefix(prefix): value for key, value in draws.items()
            if key.startswith(prefix)}  # fmt: skip
-    values |= {key: value for key, value in own.items() if key in values}
+    values |= {key: value for key, value in of_chunk.items() if key in values}
     values["alias_tokens"], values["alias_local_ids"] = golden.aliases(values["raw_entity_ids"])
     return Chunk(**values)
 

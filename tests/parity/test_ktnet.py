@@ -127,17 +127,17 @@ def new_model(folder: Path) -> KnowledgeForTask:
 
 def batch_of(folder: Path, graph: KnowledgeGraph) -> KnowledgeBatch:
     """Their inputs. A loss is over padding too, so that every node is one that is computed."""
-    given = {name: value.squeeze(-1) for name, value in load(folder, "inputs").items()}
-    ids = given["src_ids"]
+    inputs = {name: value.squeeze(-1) for name, value in load(folder, "inputs").items()}
+    ids = inputs["src_ids"]
     return KnowledgeBatch(
         node_ids=ids,
         node_kinds=torch.zeros_like(ids),
         node_mask=torch.ones_like(ids, dtype=torch.bool),
-        positions=given["pos_ids"],
-        segment_ids=given["sent_ids"],
-        visibility=Visibility.of_real(given["input_mask"] > 0),
-        extra_ids={CONCEPTS: rows_of(folder, graph)[given["concept_ids"]]},
-        labels=torch.stack([given["start_positions"], given["end_positions"]], dim=1),
+        positions=inputs["pos_ids"],
+        segment_ids=inputs["sent_ids"],
+        visibility=Visibility.of_real(inputs["input_mask"] > 0),
+        extra_ids={CONCEPTS: rows_of(folder, graph)[inputs["concept_ids"]]},
+        labels=torch.stack([inputs["start_positions"], inputs["end_positions"]], dim=1),
     )
 
 

@@ -77,8 +77,8 @@ def ours(name: str) -> str:
     stem, _, end = name.rpartition("/")
     if stem in HEADS:
         return f"{HEADS[stem]}.{ENDS.get(end, end)}"
-    place = name.removeprefix("shared/bert/")
-    first, _, rest = place.partition("/")
+    path = name.removeprefix("shared/bert/")
+    first, _, rest = path.partition("/")
     if first == "embeddings":
         is_table = rest.endswith("embeddings")
         last = f"{rest}.weight" if is_table else f"LayerNorm.{ENDS[end]}"

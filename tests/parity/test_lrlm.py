@@ -89,7 +89,7 @@ class Golden:
                 if key.startswith(f"{variant}.")}  # fmt: skip
 
     @cached_property
-    def told(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Any]:
         result: dict[str, Any] = self.read("batches")
         return result
 
@@ -105,19 +105,19 @@ class Golden:
                 tuple(Fact(r, o, tuple(names)) for r, o, names in example["relations"]),
                 tuple(Span(s, e, f, a) for s, e, _, f, a in example["spans"]),
             )
-            for example in self.told["examples"]
+            for example in self.record["examples"]
         ]
-        if not self.told["variants"][variant]["use_anchor"]:
+        if not self.record["variants"][variant]["use_anchor"]:
             results = [article.without_anchors() for article in results]
         return list(batches(results, self.config["batch_size"]))
 
     def segments(self, variant: str, *, with_unknown: bool) -> list[list[Segment]]:
-        record = self.told["variants"][variant]
+        record = self.record["variants"][variant]
         vocabulary = Vocabulary(tuple(record["vocab"]))
         rows = None
         if "alias_list" in record:
             rows = {name: i for i, name in enumerate(record["alias_list"])}
-        unknowns = Unknowns(by_word=self.told["unk_log_probs"]) if with_unknown else None
+        unknowns = Unknowns(by_word=self.record["unk_log_probs"]) if with_unknown else None
         return [
             list(segments(batch, vocabulary, self.config["bptt_size"],
                           unknowns=unknowns, alias_rows=rows, as_released=True))
@@ -168,7 +168,7 @@ class Golden:
         self, variant: str, *, with_unknown: bool = False
     ) -> Iterator[tuple[str, Segment, LRLMOutput, Any]]:
         """Every segment with its output, the name of its numbers, and what is told of it."""
-        model, report = self.model(variant), self.told["variants"][variant]["batches"]
+        model, report = self.model(variant), self.record["variants"][variant]["batches"]
         for b, parts in enumerate(self.segments(variant, with_unknown=with_unknown)):
             memory = None
             for s, segment in enumerate(parts):
@@ -201,7 +201,7 @@ def golden(folder: Path) -> Golden:
 
 # ---- data ----------------------------------------------------------------------------------------
 def test_segments(golden: Golden, variant: str, compared: Any) -> None:
-    inputs, record = golden.load("inputs", variant), golden.told["variants"][variant]
+    inputs, record = golden.load("inputs", variant), golden.record["variants"][variant]
     result = golden.segments(variant, with_unknown=True)
     compared.equal("lrlm batches", len(result), len(record["batches"]))
     for b, parts in enumerate(result):
@@ -232,7 +232,7 @@ def spans_of(segment: Segment) -> list[list[list[int]]]:
 
 
 def test_vocabulary(golden: Golden, variant: str, compared: Any) -> None:
-    report = golden.told["variants"][variant]["vocab"]
+    report = golden.record["variants"][variant]["vocab"]
     result = Vocabulary.count([a for batch in golden.articles(variant) for a in batch], len(report))
     compared.equal("lrlm vocabulary", list(result.words), report)
 
@@ -273,8 +273,8 @@ def test_losses_and_paths_of_spans(golden: Golden, variant: str, compared: Any) 
             for (start, end, _, fact, alias), (by_relation, by_words) in rows:
                 at = (segment.span_starts[b, end] == start) & (segment.span_facts[b, end] == fact)
                 at &= (segment.span_aliases[b, end] == alias) & segment.span_mask[b, end]
-                own = output.spans[b, end][at]
-                compared.close("lrlm relation path", own, [by_relation], atol=ATOL)
+                path_loss = output.spans[b, end][at]
+                compared.close("lrlm relation path", path_loss, [by_relation], atol=ATOL)
                 words = output.word_path[b, start : end + 1].sum()
                 compared.close("lrlm word path", words, by_words, atol=ATOL)
 
@@ -308,15 +308,15 @@ def test_gradients(golden: Golden, variant: str, compared: Any) -> None:
         segment_loss(output, segment, as_released=True).backward()
         report = {key.removeprefix(f"{prefix}."): value for key, value in stored.items()
                 if key.startswith(f"{prefix}.")}  # fmt: skip
-        own = dict(model.named_parameters())
-        special = own["facts.special"].grad
+        parameters = dict(model.named_parameters())
+        special = parameters["facts.special"].grad
         for name, expected in report.items():
             if name.startswith("special_rel_vecs."):
                 assert special is not None
                 actual = special[int(name.rpartition(".")[2])]
             else:
                 (ours,) = renamed({name: expected})
-                gradient = own[ours].grad
+                gradient = parameters[ours].grad
                 assert gradient is not None, name
                 actual = gradient
             compared.close("lrlm gradient", actual, expected, atol=ATOL)

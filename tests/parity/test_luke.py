@@ -27,7 +27,7 @@ from kept.batches import IGNORE, MASK_ROW, N_SPECIAL_ROWS, KnowledgeBatch, Visib
 from kept.convert.luke import Rows, from_original, renamed_state, with_body
 from kept.encoders.luke import LUKE, LUKEConfig
 from kept.graphs.graph import NodeKind
-from kept.layers.entity_attention import attention_shares
+from kept.layers.entity_attention import RealPlaces, attention_shares
 from kept.tasks.kinds import MULTI, SINGLE
 
 N_CONFIGURATIONS = 50
@@ -49,7 +49,7 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class Case:
     """A configuration of the original, texts for it, and the rows of its entities."""
 
     config: LukeConfig
@@ -86,7 +86,7 @@ class Drawn:
         return batch_of(self.texts, self.rows)
 
 
-def draw(seed: int) -> Drawn:
+def draw(seed: int) -> Case:
     """Sizes, attention, layers, heads, counts of entities and padding, by the seed."""
     rng = np.random.default_rng(seed)
     n_heads, head = int(rng.integers(1, 5)), int(rng.integers(2, 7))
@@ -102,7 +102,7 @@ def draw(seed: int) -> Drawn:
         use_entity_aware_attention=seed % 4 != 1,
     )  # fmt: skip
     texts = [text_of(rng, config, least=0) for _ in range(int(rng.integers(1, 4)))]
-    return Drawn(config, texts, Rows.of(VOCABULARY, n_entities, "drawn"), seed)
+    return Case(config, texts, Rows.of(VOCABULARY, n_entities, "drawn"), seed)
 
 
 def text_of(rng: np.random.Generator, config: LukeConfig, *, least: int) -> Text:
@@ -165,7 +165,7 @@ def sample_of(text: Text, rows: Rows) -> KnowledgeBatch:
 
 
 @pytest.fixture(scope="module", params=range(N_CONFIGURATIONS))
-def drawn(request: pytest.FixtureRequest) -> Drawn:
+def case(request: pytest.FixtureRequest) -> Case:
     return draw(request.param)
 
 
@@ -186,15 +186,15 @@ def places(texts: list[Text]) -> list[tuple[int, int, int]]:
     return [(i, len(text.words), len(text.entities)) for i, text in enumerate(texts)]
 
 
-def test_states_of_every_layer(drawn: Drawn) -> None:
-    theirs = drawn.reference(LukeModel)
+def test_states_of_every_layer(case: Case) -> None:
+    theirs = case.reference(LukeModel)
     with torch.no_grad():
-        expected = theirs(**drawn.inputs, output_hidden_states=True)
-        model = drawn.ours(theirs)
-        output = model(drawn.batch)
+        expected = theirs(**case.inputs, output_hidden_states=True)
+        model = case.ours(theirs)
+        output = model(case.batch)
     assert len(output.hidden_states) == len(expected.hidden_states)
     for number, states in enumerate(output.hidden_states):
-        for row, n_words, n_entities in places(drawn.texts):
+        for row, n_words, n_entities in places(case.texts):
             close(states[row, :n_words], expected.hidden_states[number][row, :n_words])
             if n_entities:
                 entities = expected.entity_hidden_states[number][row, :n_entities]
@@ -202,31 +202,31 @@ def test_states_of_every_layer(drawn: Drawn) -> None:
     close(hosts.pooled(model.host, output.node_states), expected.pooler_output)
 
 
-def test_gradients_of_every_weight(drawn: Drawn) -> None:
-    theirs = drawn.reference(LukeModel)
-    expected, model = theirs(**drawn.inputs), drawn.ours(theirs)
-    output = model(drawn.batch)
-    torch.manual_seed(drawn.seed)
+def test_gradients_of_every_weight(case: Case) -> None:
+    theirs = case.reference(LukeModel)
+    expected, model = theirs(**case.inputs), case.ours(theirs)
+    output = model(case.batch)
+    torch.manual_seed(case.seed)
     their_loss = our_loss = torch.zeros((), dtype=torch.float64)
-    for row, n_words, n_entities in places(drawn.texts):
-        shares = torch.randn(n_words + n_entities, drawn.config.hidden_size, dtype=torch.float64)
+    for row, n_words, n_entities in places(case.texts):
+        shares = torch.randn(n_words + n_entities, case.config.hidden_size, dtype=torch.float64)
         our_loss = our_loss + (output.node_states[row, : len(shares)] * shares).sum()
         their_states = expected.last_hidden_state[row, :n_words]
         if n_entities:
             entities = expected.entity_last_hidden_state[row, :n_entities]
             their_states = torch.cat([their_states, entities])
         their_loss = their_loss + (their_states * shares).sum()
-    compare_gradients(drawn, theirs, their_loss, model, our_loss)
+    compare_gradients(case, theirs, their_loss, model, our_loss)
 
 
 def compare_gradients(
-    drawn: Drawn, theirs: Any, their_loss: Tensor, model: Any, our_loss: Tensor
+    case: Case, theirs: Any, their_loss: Tensor, model: Any, our_loss: Tensor
 ) -> None:
     """Under our names; the row of padding gets none."""
     their_loss.backward()
     our_loss.backward()
     gradients = gradients_of(theirs)
-    expected = renamed_state(with_body(gradients), drawn.rows, drawn.config.num_hidden_layers)
+    expected = renamed_state(with_body(gradients), case.rows, case.config.num_hidden_layers)
     if isinstance(model, LUKE):
         expected = {name.removeprefix("encoder."): value for name, value in expected.items()}
     ours = gradients_of(model)
@@ -243,48 +243,50 @@ def gradients_of(model: Any) -> Mapping[str, Tensor]:
     }
 
 
-def test_attention_of_every_layer(drawn: Drawn) -> None:
+def test_attention_of_every_layer(case: Case) -> None:
     """From the original's own states: words first, one softmax over words and entities."""
-    theirs = drawn.reference(LukeModel)
+    theirs = case.reference(LukeModel)
     theirs.set_attn_implementation("eager")
-    if not drawn.config.use_entity_aware_attention or "entity_ids" not in drawn.inputs:
+    if not case.config.use_entity_aware_attention or "entity_ids" not in case.inputs:
         return
     with torch.no_grad():
-        expected = theirs(**drawn.inputs, output_hidden_states=True, output_attentions=True)
-    model = drawn.ours(theirs)
-    keys = torch.cat([drawn.inputs["attention_mask"], drawn.inputs["entity_attention_mask"]], dim=1)
+        expected = theirs(**case.inputs, output_hidden_states=True, output_attentions=True)
+    model = case.ours(theirs)
+    keys = torch.cat([case.inputs["attention_mask"], case.inputs["entity_attention_mask"]], dim=1)
     mask = (1.0 - keys.double())[:, None, None] * torch.finfo(torch.float64).min
     mask = mask.expand(-1, -1, keys.shape[1], -1)
-    n_words = drawn.inputs["input_ids"].shape[1]
+    n_words = case.inputs["input_ids"].shape[1]
     for number, layer in enumerate(hosts.layers(model.host)):
         states = torch.cat(
             [expected.hidden_states[number], expected.entity_hidden_states[number]], dim=1
         )
         with torch.no_grad():
+            everywhere = torch.ones(states.shape[:2], dtype=torch.bool)
+            real = RealPlaces(everywhere[:, :n_words], everywhere[:, n_words:])
             shares = attention_shares(
-                layer.attention.self, model.queries[number], states, n_words, mask
+                layer.attention.self, model.queries[number], real.take(states), real, n_words, mask
             )
         close(shares, expected.attentions[number])
 
 
-def test_masked_words_and_entities(drawn: Drawn) -> None:
+def test_masked_words_and_entities(case: Case) -> None:
     """Both losses, and gradients, those of the tied tables from both sides."""
-    rng, rows = np.random.default_rng(drawn.seed), drawn.rows
-    texts = [text_of(rng, drawn.config, least=1) for _ in drawn.texts]
-    drawn = Drawn(drawn.config, texts, rows, drawn.seed)
-    theirs, inputs, batch = drawn.reference(LukeForMaskedLM), drawn.inputs, drawn.batch
+    rng, rows = np.random.default_rng(case.seed), case.rows
+    texts = [text_of(rng, case.config, least=1) for _ in case.texts]
+    case = Case(case.config, texts, rows, case.seed)
+    theirs, inputs, batch = case.reference(LukeForMaskedLM), case.inputs, case.batch
     labels = torch.full_like(batch.node_ids, IGNORE)
     word_labels = torch.full_like(inputs["input_ids"], IGNORE)
     entity_labels = torch.full_like(inputs["entity_ids"], IGNORE)
     for row, n_words, n_entities in places(texts):
-        place, entity = int(rng.integers(n_words)), int(rng.integers(n_entities))
-        word = int(rng.integers(3, drawn.config.vocab_size))
-        label = int(rng.integers(4, drawn.config.entity_vocab_size))
-        labels[row, place] = word_labels[row, place] = word
+        position, entity = int(rng.integers(n_words)), int(rng.integers(n_entities))
+        word = int(rng.integers(3, case.config.vocab_size))
+        label = int(rng.integers(4, case.config.entity_vocab_size))
+        labels[row, position] = word_labels[row, position] = word
         entity_labels[row, entity] = label
         labels[row, n_words + entity] = rows.ours.index(label)
     expected = theirs(**inputs, labels=word_labels, entity_labels=entity_labels)
-    model = drawn.ours(theirs)
+    model = case.ours(theirs)
     losses = model(batch.replace(node_labels=labels)).losses
     close(losses["mlm"], expected.mlm_loss)
     close(losses["masked_entities"], expected.mep_loss)
@@ -295,18 +297,18 @@ def test_masked_words_and_entities(drawn: Drawn) -> None:
         logits = objective.all_logits(entities, model.encoder)
         columns = [*rows.ours, rows.second_mask]
         close(logits, expected.entity_logits[row, :n_entities][:, columns])
-    compare_gradients(drawn, theirs, expected.loss, model, sum(losses.values()))
+    compare_gradients(case, theirs, expected.loss, model, sum(losses.values()))
 
 
 def targeted(
-    drawn: Drawn, n_targets: int | None, *, seconds: bool
-) -> tuple[Drawn, dict[str, Tensor], KnowledgeBatch]:
+    case: Case, n_targets: int | None, *, seconds: bool
+) -> tuple[Case, dict[str, Tensor], KnowledgeBatch]:
     """Texts with targets: the original reads their [MASK] entities first, then linked ones."""
-    rng = np.random.default_rng(drawn.seed + 1)
+    rng = np.random.default_rng(case.seed + 1)
     masks = (MASK_OF_THEIRS, SECOND_OF_THEIRS if seconds else MASK_OF_THEIRS)
     originals, samples = [], []
-    for _ in drawn.texts:
-        text = text_of(rng, drawn.config, least=0)
+    for _ in case.texts:
+        text = text_of(rng, case.config, least=0)
         n = n_targets or int(rng.integers(1, 5))
         starts = rng.integers(0, len(text.words), n)
         stops = np.minimum(starts + rng.integers(1, 4, n), len(text.words))
@@ -314,10 +316,10 @@ def targeted(
         rows = [masks[min(i, 1)] for i in range(n)]
         linked = text if n_targets else Text(text.words, [], [])
         originals.append(Text(text.words, [*rows, *linked.entities], [*targets, *linked.spans]))
-        sample = sample_of(linked, drawn.rows)
+        sample = sample_of(linked, case.rows)
         samples.append(sample.replace(target_spans=torch.tensor([targets])))
     batch = KnowledgeBatch.stack(samples, word_pad_id=1)
-    return Drawn(drawn.config, originals, drawn.rows, drawn.seed), inputs_of(originals), batch
+    return Case(case.config, originals, case.rows, case.seed), inputs_of(originals), batch
 
 
 MASK_OF_THEIRS, SECOND_OF_THEIRS = VOCABULARY["[MASK]"], VOCABULARY["[MASK2]"]
@@ -327,36 +329,36 @@ MASK_OF_THEIRS, SECOND_OF_THEIRS = VOCABULARY["[MASK]"], VOCABULARY["[MASK2]"]
     ("theirs_of", "n_targets"),
     [(LukeForEntityClassification, 1), (LukeForEntityPairClassification, 2)],
 )
-def test_typing_and_pairs(drawn: Drawn, theirs_of: type[Any], n_targets: int) -> None:
+def test_typing_and_pairs(case: Case, theirs_of: type[Any], n_targets: int) -> None:
     """One model of theirs is compared under labels of one class, and under several at once."""
-    drawn, inputs, batch = targeted(drawn, n_targets, seconds=True)
-    theirs, n_texts = drawn.reference(theirs_of), len(batch)
+    case, inputs, batch = targeted(case, n_targets, seconds=True)
+    theirs, n_texts = case.reference(theirs_of), len(batch)
     for kind in (SINGLE, MULTI):
-        model = drawn.ours(theirs, problem_type=kind)
+        model = case.ours(theirs, problem_type=kind)
         theirs.zero_grad()
-        torch.manual_seed(drawn.seed)
+        torch.manual_seed(case.seed)
         labels = torch.randint(N_CLASSES, (n_texts,))
         if kind == MULTI:
             labels = torch.randint(2, (n_texts, N_CLASSES))
         expected, output = theirs(**inputs, labels=labels), model(batch.replace(labels=labels))
         close(output.class_logits, expected.logits)
         close(output.losses["class"], expected.loss)
-        compare_gradients(drawn, theirs, expected.loss, model, output.losses["class"])
+        compare_gradients(case, theirs, expected.loss, model, output.losses["class"])
 
 
-def test_spans(drawn: Drawn) -> None:
+def test_spans(case: Case) -> None:
     """A class for each of any number of spans; padded ones are labelled as not predicted."""
-    drawn, inputs, batch = targeted(drawn, None, seconds=False)
-    rows = Rows.of(VOCABULARY, drawn.config.entity_vocab_size, "drawn")
+    case, inputs, batch = targeted(case, None, seconds=False)
+    rows = Rows.of(VOCABULARY, case.config.entity_vocab_size, "drawn")
     rows = Rows(rows.unknown, rows.pad, rows.mask, None, (SECOND_OF_THEIRS, *rows.entities))
-    drawn = Drawn(drawn.config, drawn.texts, rows, drawn.seed)
-    theirs = drawn.reference(LukeForEntitySpanClassification)
-    model = drawn.ours(theirs)
+    case = Case(case.config, case.texts, rows, case.seed)
+    theirs = case.reference(LukeForEntitySpanClassification)
+    model = case.ours(theirs)
     n_spans = inputs["entity_ids"].shape[1]
     starts, ends = (torch.zeros(len(batch), n_spans, dtype=torch.long) for _ in range(2))
     labels = torch.full((len(batch), n_spans), IGNORE)
-    torch.manual_seed(drawn.seed)
-    for row, text in enumerate(drawn.texts):
+    torch.manual_seed(case.seed)
+    for row, text in enumerate(case.texts):
         n = len(text.spans)
         starts[row, :n] = torch.tensor([start for start, _ in text.spans])
         ends[row, :n] = torch.tensor([stop - 1 for _, stop in text.spans])
@@ -368,44 +370,42 @@ def test_spans(drawn: Drawn) -> None:
     is_real = labels != IGNORE
     close(output.class_logits[is_real], expected.logits[is_real])
     close(output.losses["class"], expected.loss)
-    compare_gradients(drawn, theirs, expected.loss, model, output.losses["class"])
+    compare_gradients(case, theirs, expected.loss, model, output.losses["class"])
 
 
 @torch.no_grad()
-def test_the_order_of_entities_permutes_their_states_alone(drawn: Drawn) -> None:
-    model = drawn.ours(drawn.reference(LukeModel))
-    for text in drawn.texts:
-        order = np.random.default_rng(drawn.seed).permutation(len(text.entities)).tolist()
+def test_the_order_of_entities_permutes_their_states_alone(case: Case) -> None:
+    model = case.ours(case.reference(LukeModel))
+    for text in case.texts:
+        order = np.random.default_rng(case.seed).permutation(len(text.entities)).tolist()
         moved = Text(text.words, [text.entities[i] for i in order], [text.spans[i] for i in order])
-        before, after = (
-            model(sample_of(each, drawn.rows)).node_states[0] for each in (text, moved)
-        )
+        before, after = (model(sample_of(each, case.rows)).node_states[0] for each in (text, moved))
         n_words = len(text.words)
         close(after[:n_words], before[:n_words])
         close(after[n_words:], before[n_words:][order])
 
 
 @torch.no_grad()
-def test_with_equal_queries_it_is_plain_attention(drawn: Drawn) -> None:
-    theirs = drawn.reference(LukeModel, use_entity_aware_attention=False)
-    plain = drawn.ours(theirs)
+def test_with_equal_queries_it_is_plain_attention(case: Case) -> None:
+    theirs = case.reference(LukeModel, use_entity_aware_attention=False)
+    plain = case.ours(theirs)
     aware = LUKE(
         LUKEConfig(**{**plain.config.to_dict(), "entity_aware": True, "host": plain.config.host})
     ).double().eval()  # fmt: skip
     aware.load_state_dict(plain.state_dict(), strict=False)
     for queries, layer in zip(aware.queries, hosts.layers(aware.host), strict=True):
         queries.copy_from(layer.attention.self.query)
-    mask = drawn.batch.node_mask
-    close(aware(drawn.batch).node_states[mask], plain(drawn.batch).node_states[mask])
+    mask = case.batch.node_mask
+    close(aware(case.batch).node_states[mask], plain(case.batch).node_states[mask])
 
 
-def test_only_rows_that_are_read_get_a_gradient(drawn: Drawn) -> None:
+def test_only_rows_that_are_read_get_a_gradient(case: Case) -> None:
     """Of the entity table, and of the entities' own positions."""
-    model, batch = drawn.ours(drawn.reference(LukeModel)), drawn.batch
+    model, batch = case.ours(case.reference(LukeModel)), case.batch
     model(batch).node_states[batch.node_mask].sum().backward()
     is_entity = batch.node_kinds == NodeKind.ENTITY
     entity_rows = {*batch.node_ids[is_entity].tolist()}
-    inside = {place for text in drawn.texts for span in text.spans for place in range(*span)}
+    inside = {position for text in case.texts for span in text.spans for position in range(*span)}
     for weight, used in (
         (model.entity_vectors.weight, entity_rows),
         (model.entity_inputs.positions.weight, inside),
@@ -416,10 +416,10 @@ def test_only_rows_that_are_read_get_a_gradient(drawn: Drawn) -> None:
 
 @torch.no_grad()
 def test_without_entities_it_is_the_host() -> None:
-    drawn = draw(0)
+    case_ = draw(0)
     config = RobertaConfig(
         **{
-            name: getattr(drawn.config, name)
+            name: getattr(case_.config, name)
             for name in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
                          "intermediate_size", "max_position_embeddings", "type_vocab_size",
                          "layer_norm_eps")
@@ -429,16 +429,16 @@ def test_without_entities_it_is_the_host() -> None:
     host = RobertaModel(config).double().eval()
     model = LUKE(LUKEConfig(host=config, n_entities=4)).double().eval()
     assert set(model.host.load_state_dict(host.state_dict()).missing_keys) == set()
-    texts = [Text(text.words, [], []) for text in drawn.texts]
-    inputs, batch = inputs_of(texts), batch_of(texts, drawn.rows)
+    texts = [Text(text.words, [], []) for text in case_.texts]
+    inputs, batch = inputs_of(texts), batch_of(texts, case_.rows)
     expected, actual = host(**inputs).last_hidden_state, model(batch).node_states
     close(actual[batch.node_mask], expected[batch.node_mask])
 
 
 def test_a_masked_row_of_ours_is_the_original_s() -> None:
-    drawn = draw(2)
-    theirs = drawn.reference(LukeModel)
-    model = drawn.ours(theirs)
+    case_ = draw(2)
+    theirs = case_.reference(LukeModel)
+    model = case_.ours(theirs)
     table = theirs.entity_embeddings.entity_embeddings.weight
     assert torch.equal(model.entity_vectors.weight[MASK_ROW], table[MASK_OF_THEIRS])
     assert torch.equal(model.second_mask, table[SECOND_OF_THEIRS])

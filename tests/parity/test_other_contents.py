@@ -231,8 +231,8 @@ def test_padding_within_the_tolerance(tmp_path: Path) -> None:
     mask = load(tmp_path / "kbert", "inputs")["mask"] == 0
     change_padding(tmp_path / "kbert", "outputs", mask, 1e-3)
     change_padding(tmp_path / "kbert", "outputs_float64", mask, 1e-10)
-    shown = load(tmp_path / "kepler", "inputs")["mlm.src_tokens"]
-    padding = shown == read(tmp_path / "kepler", "config")["pad"]
+    ids = load(tmp_path / "kepler", "inputs")["mlm.src_tokens"]
+    padding = ids == read(tmp_path / "kepler", "config")["pad"]
     change_padding(tmp_path / "kepler", "outputs", padding, 1e-7)
     state = load(tmp_path / "ktnet", "state_dict")
     state["concept_emb_mat"][0] = 1e-9
@@ -272,12 +272,12 @@ def with_a_replacement(case: dict[str, Any], review: dict[str, Any], golden: Pat
         rate = 0.15 if sign == 2 else 0.3
         if draws[number][-1] / rate < 0.8:
             other = tokenizer(review["other"], add_special_tokens=False)["input_ids"][: len(pieces)]
-            shown = other + [tokenizer.mask_token_id] * (len(pieces) - len(other))
-            case["input_ids"][at : at + len(pieces)] = shown
-            case["tokens"][at : at + len(pieces)] = tokenizer.convert_ids_to_tokens(shown)
-            drawn = [["randint", 0, review["most"][i], review["place"][i]] for i in (0, 1)]
+            replacement = other + [tokenizer.mask_token_id] * (len(pieces) - len(other))
+            case["input_ids"][at : at + len(pieces)] = replacement
+            case["tokens"][at : at + len(pieces)] = tokenizer.convert_ids_to_tokens(replacement)
+            calls = [["randint", 0, review["most"][i], review["place"][i]] for i in (0, 1)]
             case["draws"] = [
-                *draws[:number], ["random", REPLACED * rate], *drawn, *draws[number + 1 :]
+                *draws[:number], ["random", REPLACED * rate], *calls, *draws[number + 1 :]
             ]  # fmt: skip
             return True
         if draws[number][-1] < rate:
@@ -293,14 +293,14 @@ def test_a_replacement_is_drawn_above_the_lower_bound(tmp_path: Path) -> None:
     golden = tmp_path / "sentilare"
     samples = read(golden, "pretrain_examples")
     reviews = reviews_of(samples)
-    place = (len(reviews) - 1, len(reviews[-1][0][0]) - 1)
-    other = reviews[place[0]][0][0][place[1]]
-    assert min(place) > 0
+    position = (len(reviews) - 1, len(reviews[-1][0][0]) - 1)
+    other = reviews[position[0]][0][0][position[1]]
+    assert min(position) > 0
     n_changed = 0
     for case in samples["cases"]:
         words, signs = ([x for each in reviews[case["index"]] for x in each[i]] for i in (0, 2))
         review = {
-            "words": words, "signs": signs, "other": other, "place": place, "most": place,
+            "words": words, "signs": signs, "other": other, "place": position, "most": position,
         }  # fmt: skip
         n_changed += with_a_replacement(case, review, golden)
     assert n_changed
@@ -324,8 +324,8 @@ def test_an_odd_number_of_rows_for_a_choice_head(tmp_path: Path) -> None:
     outputs["sequence.loss"] = F.cross_entropy(outputs["sequence.logits"], gold)
     shares, labels = outputs["multilabel.logits"], outputs["multilabel.labels"]
     outputs["multilabel.loss"] = F.binary_cross_entropy(shares, labels)
-    shown = torch.tensor([row["input_mask"] for row in rows]).bool()
-    logits, labels = outputs["token.logits"][shown], outputs["token.labels"][shown]
+    is_token = torch.tensor([row["input_mask"] for row in rows]).bool()
+    logits, labels = outputs["token.logits"][is_token], outputs["token.labels"][is_token]
     outputs["token.loss"] = F.cross_entropy(logits, labels, ignore_index=-1)
     write(features, golden, "finetune_features")
     store(outputs, golden, "finetune_outputs")

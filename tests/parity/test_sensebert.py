@@ -130,8 +130,8 @@ def test_allowed_senses(folder: Path, tokenizer: PreTrainedTokenizerFast, compar
     compared.equal("sense names", order, lines(folder, "supersense_vocab"))
     for word, ones in zip(record["allowed_query"], record["allowed_mask_ones"], strict=True):
         text = linked(word, names)
-        drawn = build(text, tokenizer, graph, generator=generator(0, "parity"), config=config)
-        actual = view(drawn).extra_ids
+        word_graph = build(text, tokenizer, graph, generator=generator(0, "parity"), config=config)
+        actual = view(word_graph).extra_ids
         assert actual is not None
         ids = sorted({i for i in actual[SENSES].flatten().tolist() if i != NONE})
         compared.equal("allowed", ids, ones)
@@ -191,24 +191,28 @@ def test_inputs(folder: Path, model: KnowledgeForPreTraining, compared: Any) -> 
 def test_scores_losses_and_gradients(
     folder: Path, model: KnowledgeForPreTraining, compared: Any
 ) -> None:
-    given, parameters = load(folder, "inputs"), load(folder, "parameters")
+    inputs, parameters = load(folder, "inputs"), load(folder, "parameters")
     expected, grads = load(folder, "outputs"), load(folder, "grads")
     model.zero_grad(set_to_none=True)
-    hidden = given["hidden"].clone().requires_grad_()
+    hidden = inputs["hidden"].clone().requires_grad_()
     encoder, senses, words = model.encoder, model.objectives["senses"], model.objectives["mlm"]
     vectors = encoder.senses.vectors.weight
     scores = senses.head(hidden, vectors)
     compared.close("sense scores", scores.detach(), expected["sense_logits"], atol=ATOL, rtol=RTOL)
-    bare = (scores - senses.head.bias).detach()
-    compared.close("without bias", bare, expected["sense_logits_no_bias"], atol=ATOL, rtol=RTOL)
+    without_bias = (scores - senses.head.bias).detach()
+    compared.close(
+        "without bias", without_bias, expected["sense_logits_no_bias"], atol=ATOL, rtol=RTOL
+    )
     logits = words.logits(hidden, hosts.word_table(encoder.host).weight)
     compared.close("word scores", logits.detach(), expected["word_logits"], atol=ATOL, rtol=RTOL)
-    labels = given["labels"]
+    labels = inputs["labels"]
     allowed = slots(parameters["M"][labels.clamp(min=0).flatten()], IGNORE)
     allowed[labels.flatten() == IGNORE] = IGNORE
     together, each = allowed_losses(scores.flatten(0, 1), allowed)
     counted = (allowed != IGNORE).any(1)
-    compared.equal("allowed", counted.int().tolist(), given["allowed_positions"].flatten().tolist())
+    compared.equal(
+        "allowed", counted.int().tolist(), inputs["allowed_positions"].flatten().tolist()
+    )
     for name, item in (("allowed", together), ("regularisation", each)):
         value = item.detach().view(labels.shape)
         compared.close(name, value, expected[f"per_position.{name}"], atol=ATOL, rtol=RTOL)

@@ -106,12 +106,12 @@ def golden(folder: Path) -> Golden:
     return Golden(folder, config, graph)
 
 
-def equal(compared: Any, name: str, found: Tensor, expected: Tensor) -> None:
-    compared.equal(name, found.tolist(), expected.tolist())
+def equal(compared: Any, name: str, actual: Tensor, expected: Tensor) -> None:
+    compared.equal(name, actual.tolist(), expected.tolist())
 
 
-def close(compared: Any, name: str, found: Tensor, expected: Tensor, *, atol: float) -> None:
-    compared.close(name, found.detach(), expected, atol=atol)
+def close(compared: Any, name: str, actual: Tensor, expected: Tensor, *, atol: float) -> None:
+    compared.close(name, actual.detach(), expected, atol=atol)
 
 
 def questions(queries: Tensor, side: str) -> tuple[Tensor, Tensor, Tensor]:
@@ -151,11 +151,11 @@ def test_edges(golden: Golden, compared: Any) -> None:
     )
     small = golden.graph["small"]
     n_entities = 1 + max(max(h, t) for h, _, t in small["triples"])
-    own = relation_graph(
+    relations = relation_graph(
         Edges.of(small["triples"], n_entities=n_entities, n_relations=small["num_relations_direct"])
     )
     for kind, (name, pairs) in enumerate(small["relation_graph"].items()):
-        compared.equal(name, own.ends[:, own.types == kind].T.tolist(), pairs)
+        compared.equal(name, relations.ends[:, relations.types == kind].T.tolist(), pairs)
 
 
 @pytest.mark.parametrize("direction", ENDS)
@@ -195,20 +195,22 @@ def test_states_of_every_layer(golden: Golden, direction: str, compared: Any) ->
         query = vectors[rows, relations + is_head * golden.sizes["n_relations"]]
         boundary = torch.zeros(len(rows), edges.n_nodes, ones.shape[1], dtype=torch.float64)
         boundary[rows, anchors] = query
-        for name, network, graph, first, asked, given in (
+        for name, network, graph, first, queries, relation_inputs in (
             ("relation", model.relation_model, between, start, ones, None),
             ("entity", model.entity_model, edges, boundary, query, vectors),
         ):
             actual = {f"{side}.{name}.boundary": first}
-            every, states = network.hidden(first, asked, graph, given), first
+            every, states = network.hidden(first, queries, graph, relation_inputs), first
             for i, (step, hidden) in enumerate(zip(network.layers, every, strict=True)):
                 assert isinstance(step, ConditionalLayer)
-                own = step.relation_vectors(asked, given)
+                relation_vectors = step.relation_vectors(queries, relation_inputs)
                 actual |= {
                     f"{side}.{name}.layer{i}.hidden": hidden,
-                    f"{side}.{name}.layer{i}.projected_relations": own,
-                    f"{side}.{name}.layer{i}.aggregated": step.aggregate(states, own, first, graph),
-                    f"{side}.{name}.layer{i}.conv": step(states, own, first, graph),
+                    f"{side}.{name}.layer{i}.projected_relations": relation_vectors,
+                    f"{side}.{name}.layer{i}.aggregated": step.aggregate(
+                        states, relation_vectors, first, graph
+                    ),
+                    f"{side}.{name}.layer{i}.conv": step(states, relation_vectors, first, graph),
                 }
                 states = hidden
             for key in actual.keys() & expected.keys():
@@ -266,9 +268,11 @@ def test_negatives_and_easy_edges(golden: Golden, compared: Any) -> None:
         chosen = strict_negatives(free[part], data[f"strict.rand_{side}"])
         expected = data["strict.batch"][part, 1:, 1 if side == "tail" else 0]
         equal(compared, f"strict.{side}", chosen, expected)
-    for kind, own in (("strict", "batch"), ("random", "batch_used_for_training")):
+    for kind, batch_name in (("strict", "batch"), ("random", "batch_used_for_training")):
         for rule in ("relation_specific", "one_hop"):
-            kept = without_easy(edges, triples_of(data[f"{kind}.{own}"]), one_hop=rule == "one_hop")
+            kept = without_easy(
+                edges, triples_of(data[f"{kind}.{batch_name}"]), one_hop=rule == "one_hop"
+            )
             left, key = edges.only(kept), f"easy_edges.{rule}.{kind}"
             actual = {"kept_mask": kept, "edge_index": left.ends, "edge_type": left.types}
             for name, value in actual.items():
@@ -299,13 +303,15 @@ def test_losses(golden: Golden, direction: str, compared: Any) -> None:
         close(compared, f"{prefix}.loss_rows", rows, expected[f"{prefix}.loss_rows"], atol=1e-10)
         close(compared, key, rows.mean(), expected[key], atol=1e-10)
     random = data["random.batch_used_for_training"]
-    for name, own, left in (
+    for name, triples, left in (
         ("one_hop", batch, without_easy(edges, triples_of(batch), one_hop=True)),
         ("eval_mode", batch, None),
         ("random_batch", random, without_easy(edges, triples_of(random))),
     ):
         key = f"{direction}.{name}.pred"
-        close(compared, key, predictions(golden, direction, own, left), expected[key], atol=1e-10)
+        close(
+            compared, key, predictions(golden, direction, triples, left), expected[key], atol=1e-10
+        )
 
 
 @pytest.mark.parametrize("direction", ENDS)
@@ -322,9 +328,11 @@ def test_gradients(golden: Golden, direction: str, compared: Any) -> None:
         )  # fmt: skip
         ultra_loss(scores, float(setting)).mean().backward()
         prefix = f"{direction}.t{setting}."
-        own = dict(model.named_parameters())
+        parameters = dict(model.named_parameters())
         for key in (k for k in expected if k.startswith(prefix)):
-            close(compared, key, own[key.removeprefix(prefix)].grad, expected[key], atol=1e-10)
+            close(
+                compared, key, parameters[key.removeprefix(prefix)].grad, expected[key], atol=1e-10
+            )
 
 
 def test_an_optimiser_step(golden: Golden, compared: Any) -> None:

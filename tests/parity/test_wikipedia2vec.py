@@ -127,9 +127,9 @@ def corpus_of(config: dict[str, Any], data: dict[str, Any], *, mentions: bool = 
         min_entity_count=config["min_entity_count"], min_tokens=config["min_paragraph_len"],
     )  # fmt: skip
     rows = corpus.links.copy()
-    for (begin, end), own in zip(pairwise(corpus.link_offsets), order, strict=True):
+    for (begin, end), order_of_entity in zip(pairwise(corpus.link_offsets), order, strict=True):
         if end > begin:
-            rows[begin:end] = corpus.links[begin:end][own]
+            rows[begin:end] = corpus.links[begin:end][order_of_entity]
     return replace(corpus, links=rows)
 
 
@@ -250,7 +250,7 @@ PLAIN = "no_negatives_window1"
 class Pass:
     """What a training read: our corpus, pages in order, each one's rate and graph entities."""
 
-    told: dict[str, Any]
+    record: dict[str, Any]
     corpus: Corpus
     tables: Tables
     order: list[int]
@@ -262,8 +262,8 @@ class Pass:
         record, names = golden.data["train"][name], list(golden.data["pages"])
         order = [names.index(page) for epoch in record["page_order"] for page in epoch]
         n = record["entities_per_page"]
-        drawn = golden.inputs.get(f"train.{name}.link_indices")
-        rows = np.empty(0, np.int64) if drawn is None else drawn.numpy()[: n * len(order)]
+        indices = golden.inputs.get(f"train.{name}.link_indices")
+        rows = np.empty(0, np.int64) if indices is None else indices.numpy()[: n * len(order)]
         schedule = np.argsort(golden.theirs)[rows].reshape(len(order), n)
         corpus = corpus_of(golden.config, golden.data, mentions=name != PLAIN)
         first = golden.inputs[f"train.{name}.syn0_init"]
@@ -284,8 +284,8 @@ def test_passes_in_the_order_of_their_draws(golden: Golden, compared: Any) -> No
     for name in golden.data["train"]:
         run = Pass.of(golden, name)
         keep = keep_table(golden.corpus.word_counts, 0.0)
-        settings = original.Settings(run.told["window"], run.told["negative"], noise, keep)
-        schedule, draw = iter(run.schedule.tolist()), original.twister(run.told["worker_seed"])
+        settings = original.Settings(run.record["window"], run.record["negative"], noise, keep)
+        schedule, draw = iter(run.schedule.tolist()), original.twister(run.record["worker_seed"])
         original.pages(run.tables, run.corpus, run.order, schedule, iter(run.rates), draw, settings)
         golden.compare(f"train.{name}", run.tables, compared)
 

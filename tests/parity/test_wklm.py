@@ -71,11 +71,11 @@ def batch_of(
 
 @pytest.fixture(scope="module")
 def batch(folder: Path) -> KnowledgeBatch:
-    given, pad = load(folder, "inputs"), read(folder, "config")["padding_idx"]
-    assert not given["segment"].any()
+    inputs, pad = load(folder, "inputs"), read(folder, "config")["padding_idx"]
+    assert not inputs["segment"].any()
     return batch_of(
-        given["sentence"], given["entity_masks"], pad,
-        words=given["lm_target"], classes=given["target"],
+        inputs["sentence"], inputs["entity_masks"], pad,
+        words=inputs["lm_target"], classes=inputs["target"],
     )  # fmt: skip
 
 
@@ -164,8 +164,8 @@ def test_heads_over_words(
     mlm, truth = model.objectives["mlm"], model.objectives["mention_truth"]
     n = len(wanted["lm_logits"])
     logits = mlm.logits(output.node_states[:n], words)
-    shown = real[:n]
-    compared.close("lm_logits", logits[shown], wanted["lm_logits"][shown], atol=ATOL, rtol=RTOL)
+    is_real = real[:n]
+    compared.close("lm_logits", logits[is_real], wanted["lm_logits"][is_real], atol=ATOL, rtol=RTOL)
     shared = mlm.transform(output.node_states)
     compared.close("transform", shared[real], wanted["task_specific"][real], atol=ATOL, rtol=RTOL)
     pooled = hosts.pooled(model.encoder.host, output.node_states)
@@ -297,9 +297,11 @@ def test_fact_completion(folder: Path, compared: Any) -> None:
         word = model.objectives["mlm"].logits(output.node_states[:, start], table).softmax(-1)
         first = word.gather(1, tokens[:, start : start + 1])[:, 0]
         spans = batch.mention_spans[:, 0]
-        asked = {weight: truths(model, batch, spans, first_word=weight) for weight in (0, 10)}
-        torch.testing.assert_close(asked[0], true)
-        torch.testing.assert_close(asked[10], true + 10 * first)
+        truths_by_weight = {
+            weight: truths(model, batch, spans, first_word=weight) for weight in (0, 10)
+        }
+        torch.testing.assert_close(truths_by_weight[0], true)
+        torch.testing.assert_close(truths_by_weight[10], true + 10 * first)
         for ours, theirs in ((true, "p_true"), (first, "first_token_lm_prob")):
             compared.close(theirs, ours, torch.tensor(wanted[theirs]), atol=ATOL, rtol=RTOL)
         pairs = zip(true.tolist(), first.tolist(), strict=True)

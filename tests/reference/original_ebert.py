@@ -54,12 +54,12 @@ def linking_inputs(
     for i, sample in enumerate(samples):
         ids[i, : len(sample["input_ids"])] = torch.tensor(sample["input_ids"])
         mask[i, : len(sample["input_ids"])] = True
-    found = table[ids]
+    entity_vectors = table[ids]
     if prime:
         for i, sample in enumerate(samples):
             named = [vectors[name] for name in sample["candidates"] if name is not None]
-            found[i, sample["mask_pos"]] = torch.stack(named).mean(0)
-    return found, mask
+            entity_vectors[i, sample["mask_pos"]] = torch.stack(named).mean(0)
+    return entity_vectors, mask
 
 
 def linking_states(encoder: EBERT, inputs: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
@@ -100,10 +100,10 @@ def masked_words(encoder: EBERT, state: dict[str, Tensor]) -> MaskedWords:
         epsilon=config.layer_norm_eps,
     )  # fmt: skip
     names = {"dense": "dense", "layer_norm": "LayerNorm"}
-    own = {
+    own_names = {
         f"transform.{ours}.{part}": state[f"cls.predictions.transform.{theirs}.{part}"]
         for ours, theirs in names.items()
         for part in ("weight", "bias")
     }
-    head.load_state_dict(own | {"bias": state["cls.predictions.bias"]})
+    head.load_state_dict(own_names | {"bias": state["cls.predictions.bias"]})
     return head.eval()

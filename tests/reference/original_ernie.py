@@ -209,7 +209,7 @@ def features(
     """Pieces cut, framed, padded to `max_length`; the first takes part in entity attention."""
     kept = max_length - 2
     framed = ["[CLS]", *tokens[:kept], "[SEP]"]
-    found = [-1, *(entity_ids.get(tag, -1) for tag in tags[:kept]), -1]
+    ids = [-1, *(entity_ids.get(tag, -1) for tag in tags[:kept]), -1]
     n_pads = max_length - len(framed)
     padded = framed + ["[PAD]"] * n_pads
     return Features(
@@ -217,14 +217,14 @@ def features(
         input_ids=tuple([tokenizer.ids[token] for token in framed] + [0] * n_pads),
         input_mask=tuple([1] * len(framed) + [0] * n_pads),
         segment_ids=(0,) * max_length,
-        entity_ids=tuple(found + [-1] * n_pads),
-        entity_mask=tuple([1] + [int(i >= 0) for i in found[1:]] + [0] * n_pads),
+        entity_ids=tuple(ids + [-1] * n_pads),
+        entity_mask=tuple([1] + [int(i >= 0) for i in ids[1:]] + [0] * n_pads),
     )
 
 
-def both_aligned(found: Features) -> Features:
+def both_aligned(features: Features) -> Features:
     """`found` itself; raises `BatchError` unless two entities aligned, where FewRel's exits."""
-    n_aligned = sum(i >= 0 for i in found.entity_ids)
+    n_aligned = sum(i >= 0 for i in features.entity_ids)
     if n_aligned != 2:
         raise BatchError(f"{n_aligned} of head and tail start a chunk; both must")
-    return found
+    return features

@@ -97,14 +97,14 @@ def original_instances(
 
 def entities_of(line: Sequence[int | str], entity_ids: Mapping[str, int]) -> list[int]:
     """Entity ids of a flat line; an id equal to the number before it, whatever it is, is erased."""
-    found: list[int] = []
+    ids: list[int] = []
     for value in line:
         if isinstance(value, int):
-            found.append(value)
+            ids.append(value)
             continue
         entity = entity_ids.get(value, -1)
-        found.append(-1 if found and entity == found[-1] else entity)
-    return found
+        ids.append(-1 if ids and entity == ids[-1] else entity)
+    return ids
 
 
 def _sentences(pieces: Sequence[int], entities: Sequence[int]) -> _Document:
@@ -179,11 +179,11 @@ def _row(
 ) -> Row:
     pieces = [CLS, *first.pieces, SEP, *second.pieces, SEP]
     entities = [-1, *first.entities, -1, *second.entities, -1]
-    shown, labels = _mask(pieces, config, draws)
+    input_pieces, labels = _mask(pieces, config, draws)
     pads = config.max_length - len(pieces)
     entities += [-1] * pads
     return Row(
-        input_ids=tuple(shown + [PAD] * pads),
+        input_ids=tuple(input_pieces + [PAD] * pads),
         input_mask=tuple([1] * len(pieces) + [0] * pads),
         segment_ids=tuple([0] * (len(first) + 2) + [1] * (len(second) + 1) + [0] * pads),
         masked_labels=tuple(labels + [-1] * pads),
@@ -200,11 +200,11 @@ def _mask(
     order = [i for i, piece in enumerate(pieces) if piece not in (CLS, SEP)]
     draws.shuffle(order)
     quota = min(config.max_masked, max(1, round(len(pieces) * config.masked_probability)))
-    shown, labels = list(pieces), [-1] * len(pieces)
+    input_pieces, labels = list(pieces), [-1] * len(pieces)
     for index in order[:quota]:
         labels[index] = pieces[index]
         if draws.random() < 0.8:
-            shown[index] = MASK
+            input_pieces[index] = MASK
         elif draws.random() >= 0.5:
-            shown[index] = draws.randint(0, N_RANDOM_WORDS - 1)
-    return shown, labels
+            input_pieces[index] = draws.randint(0, N_RANDOM_WORDS - 1)
+    return input_pieces, labels

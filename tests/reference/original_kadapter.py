@@ -63,7 +63,7 @@ def pair_sample(
     targets = [places[SUBJECT], places[OBJECT]]
     if beyond == "drop" and max(targets) >= max_words:
         return None
-    targets = [max_words - 10 if place > max_words else place for place in targets]
+    targets = [max_words - 10 if position > max_words else position for position in targets]
     return _sample(ids[: max_words - 2], targets, torch.tensor([label]), tokenizer, max_words)
 
 

@@ -40,11 +40,11 @@ def lookup(triples: Iterable[tuple[str, str, str]], *, predicate: bool) -> dict[
     >>> lookup([("a", "is", "b"), ("a", "was", "b")], predicate=False)
     {'a': ['b']}
     """
-    found: dict[str, dict[str, None]] = {}
+    objects: dict[str, dict[str, None]] = {}
     for subject, relation, object_ in triples:
         text = relation + object_ if predicate else object_
-        found.setdefault(subject, {})[text] = None
-    return {subject: list(texts) for subject, texts in found.items()}
+        objects.setdefault(subject, {})[text] = None
+    return {subject: list(texts) for subject, texts in objects.items()}
 
 
 def longest_match(sentence: str, lexicon: Collection[str]) -> list[str]:
@@ -96,7 +96,7 @@ def sentence_tree(
     positions: list[int] = []
     branch: list[int] = []
     mention: list[int] = []
-    place = n_branches = 0
+    position = n_branches = 0
     for number, word in enumerate(words):
         characters = [word] if word in SPECIAL_TAGS else list(word)
         parts = [(characters, -1)]
@@ -104,12 +104,12 @@ def sentence_tree(
             parts.append((list(text), n_branches))
             n_branches += 1
         for characters, part in parts:
-            start = place if part == -1 else place + len(parts[0][0])
+            start = position if part == -1 else position + len(parts[0][0])
             tokens += characters
             positions += range(start, start + len(characters))
             branch += [part] * len(characters)
             mention += [number] * len(characters)
-        place += len(parts[0][0])
+        position += len(parts[0][0])
     return _sized(tokens, positions, np.array(branch, np.int64), np.array(mention), max_length)
 
 
@@ -151,13 +151,13 @@ def tag_labels(tree: SentenceTree, labels: Sequence[int]) -> list[int]:
 
     Raises `BatchError` when the trunk has more characters than there are labels.
     """
-    found, rest = [], iter(labels)
+    with_padding, rest = [], iter(labels)
     for token, injected in zip(tree.tokens, tree.injected.tolist(), strict=True):
         label = PAD_LABEL if token == PAD else ENTITY_LABEL if injected else next(rest, None)
         if label is None:
             raise BatchError(f"{len(labels)} labels for the characters of {''.join(tree.tokens)!r}")
-        found.append(label)
-    return found
+        with_padding.append(label)
+    return with_padding
 
 
 def tree_batch(
@@ -179,8 +179,8 @@ def tree_batch(
     seen = torch.from_numpy(np.stack([tree.visible for tree in trees])).bool()
     labels = None
     if tags is not None:
-        asked = torch.tensor([list(row) for row in tags])
-        labels = asked.where(asked != PAD_LABEL, IGNORE)
+        wanted = torch.tensor([list(row) for row in tags])
+        labels = wanted.where(wanted != PAD_LABEL, IGNORE)
     return KnowledgeBatch(
         node_ids=node_ids,
         node_kinds=torch.from_numpy(

@@ -62,8 +62,8 @@ class AliasTable:
             if kept and frequency > self.frequencies.get(alias, -1):
                 self.frequencies[alias], self.entries[alias] = frequency, kept
         self.lower_entries: dict[str, tuple[AliasEntry, ...]] = {}
-        for alias, own in self.entries.items():
-            merged = _merge(own, self.entries.get(alias.lower(), ()))
+        for alias, alias_entries in self.entries.items():
+            merged = _merge(alias_entries, self.entries.get(alias.lower(), ()))
             self.lower_entries[alias.lower()] = merged[:max_candidates]
 
     def find(self, surface: str) -> tuple[AliasEntry, ...]:
@@ -78,11 +78,11 @@ class AliasTable:
         return self.entries[surface if as_is > titled else title]
 
 
-def _merge(own: Sequence[AliasEntry], lower: Sequence[AliasEntry]) -> tuple[AliasEntry, ...]:
+def _merge(entries: Sequence[AliasEntry], lower: Sequence[AliasEntry]) -> tuple[AliasEntry, ...]:
     """Both lists by prior; an entity of both stands twice where the lower-case prior is higher."""
-    priors = {entry.id: entry.prior for entry in own}
+    priors = {entry.id: entry.prior for entry in entries}
     more = [e for e in lower if e.prior > priors.get(e.id, float("-inf"))]
-    return tuple(sorted([*own, *more], key=lambda entry: -entry.prior))
+    return tuple(sorted([*entries, *more], key=lambda entry: -entry.prior))
 
 
 def alias_candidates(
@@ -106,12 +106,12 @@ def alias_candidates(
             edges = run[0] in stop_words or run[-1] in stop_words
             if not edges and not any(word in stop_symbols for word in run):
                 spans[start, end] = None
-    found = []
+    candidates = []
     for start, end in sorted(spans):
         entries = table.find(" ".join(words[start:end]))
         if entries:
             total = sum(entry.prior for entry in entries)
-            found.append(
+            candidates.append(
                 SpanCandidates(
                     start,
                     end,
@@ -119,7 +119,7 @@ def alias_candidates(
                     tuple(entry.prior / total for entry in entries),
                 )
             )
-    return found
+    return candidates
 
 
 class Sense(NamedTuple):
@@ -149,7 +149,7 @@ class SenseTable:
         for sense in senses:
             lemma = sense.id.split("%")[0].replace("_", " ").replace("-", " ")
             every.setdefault(lemma, []).append(sense)
-        self.senses = {lemma: self._best(found) for lemma, found in every.items()}
+        self.senses = {lemma: self._best(senses) for lemma, senses in every.items()}
 
     def find(self, *lemmas: str) -> list[tuple[Sense, float]]:
         """The senses of all `lemmas` with their priors, (count + smoothing) over the sum of that.
@@ -157,8 +157,8 @@ class SenseTable:
         The sum is over the senses of all lemmas together, so that a rare lemma's only sense does
         not weigh as much as all senses of a frequent one.
         """
-        found = [sense for lemma in lemmas for sense in self.senses.get(lemma, [])]
-        return self._with_priors(self._best(found))
+        senses = [sense for lemma in lemmas for sense in self.senses.get(lemma, [])]
+        return self._with_priors(self._best(senses))
 
     def find_part(self, lemma: str, tag: str) -> list[tuple[Sense, float]]:
         """As `find`, of one part of speech (a universal tag); satellites are adjectives.
@@ -195,7 +195,7 @@ def sense_candidates(
     up too, where they differ; theirs stand after the others, priors are over both, and nothing is
     made to stand once.
     """
-    found = []
+    candidates = []
     for start, end in _runs(len(words), max_length - 1):
         run = words[start:end]
         if "-" in (run[0], run[-1]):
@@ -206,8 +206,8 @@ def sense_candidates(
             keys.append(_key(kept))
         senses = table.find(*keys)
         if senses:
-            found.append(_of_senses(start, end, senses))
-    return found
+            candidates.append(_of_senses(start, end, senses))
+    return candidates
 
 
 class GoldSense(NamedTuple):
@@ -234,20 +234,20 @@ def gold_sense_candidates(
     those of the gold lemma and part of speech, generic lemmas having their one synset.
     """
     every = {(c.start, c.end): c for c in sense_candidates(words, table, lemmatise)}
-    found = []
+    rows = []
     for item in gold:
         text = " ".join(words[item.start : item.end])
         is_name = item.lemma in GENERIC and item.tag == "NOUN" and text != item.lemma
         if training:
             candidates = every.get((item.start, item.end))
             if candidates is not None and not is_name:
-                found.append(candidates)
+                rows.append(candidates)
         elif is_name:
-            found.append(SpanCandidates(item.start, item.end, (GENERIC[item.lemma],), (1.0,)))
+            rows.append(SpanCandidates(item.start, item.end, (GENERIC[item.lemma],), (1.0,)))
         else:
             senses = table.find_part(item.lemma, item.tag)
-            found.append(_of_senses(item.start, item.end, senses))
-    return found
+            rows.append(_of_senses(item.start, item.end, senses))
+    return rows
 
 
 def unpack(tokens: Sequence[Mapping[str, object]]) -> tuple[list[str], list[GoldSense]]:
@@ -294,12 +294,12 @@ class PairPieces(NamedTuple):
     segment_ids: tuple[int, ...]
     ends: tuple[tuple[int, ...], ...]
 
-    def move(self, text: int, found: Iterable[SpanCandidates]) -> list[SpanCandidates]:
+    def move(self, text: int, candidates: Iterable[SpanCandidates]) -> list[SpanCandidates]:
         """Spans of words of a text as spans of pieces, from the first piece to the last one."""
         ends = self.ends[text]
         before = 1 if text == 0 else self.ends[0][-1] + 1 if self.ends[0] else 2
         starts = (before, *ends[:-1])
-        return [c._replace(start=starts[c.start], end=ends[c.end - 1]) for c in found]
+        return [c._replace(start=starts[c.start], end=ends[c.end - 1]) for c in candidates]
 
 
 def pair_pieces(

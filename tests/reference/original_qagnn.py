@@ -40,12 +40,12 @@ Line = tuple[str, str, str, str]
 
 def groups() -> dict[str, str]:
     """Every relation and its group, "*" before the group where ends change places."""
-    found = {}
+    groups = {}
     for group, members in RELATIONS.items():
-        found[group] = group
+        groups[group] = group
         for member in members:
-            found[member.lstrip("*")] = ("*" if member.startswith("*") else "") + group
-    return found
+            groups[member.lstrip("*")] = ("*" if member.startswith("*") else "") + group
+    return groups
 
 
 def extract(lines: Iterable[str]) -> Iterator[Line]:

@@ -22,23 +22,25 @@ def hidden_words(
 
     `reviews` are the words of the first sentence of each review, from which replacements come.
     """
-    found = []
+    pieces_of_words = []
     for word, sign in zip(words, signs, strict=True):
-        own, rate = pieces(word), 0.15 if sign == NEUTRAL else 0.3
+        word_pieces, rate = pieces(word), 0.15 if sign == NEUTRAL else 0.3
         draw = float(next(draws)[-1])
         if draw >= rate:
-            found.append((own, False, False, draw))
+            pieces_of_words.append((word_pieces, False, False, draw))
             continue
         share = draw / rate
         if share < 0.8:
-            found.append(([mask_id] * len(own), True, True, draw))
+            pieces_of_words.append(([mask_id] * len(word_pieces), True, True, draw))
         elif share < 0.9:
             sentence = reviews[int(next(draws)[-1])]
-            other = pieces(sentence[int(next(draws)[-1])])[: len(own)]
-            found.append((other + [mask_id] * (len(own) - len(other)), True, True, draw))
+            other = pieces(sentence[int(next(draws)[-1])])[: len(word_pieces)]
+            pieces_of_words.append(
+                (other + [mask_id] * (len(word_pieces) - len(other)), True, True, draw)
+            )
         else:
-            found.append((own, True, False, draw))
-    return found
+            pieces_of_words.append((word_pieces, True, False, draw))
+    return pieces_of_words
 
 
 def is_late(draws: Iterator[Draw], share: float) -> bool:

@@ -40,9 +40,9 @@ def step(
     draw: Callable[[], int],
 ) -> None:  # fmt: skip
     """One pair with `n` drawn negatives."""
-    drawn = [int(noise[draw() % len(noise)]) for _ in range(n)]
+    negatives_of_word = [int(noise[draw() % len(noise)]) for _ in range(n)]
     ids = [torch.tensor([i]) for i in pair]
-    negatives = torch.tensor([drawn], dtype=torch.long).reshape(1, n)
+    negatives = torch.tensor([negatives_of_word], dtype=torch.long).reshape(1, n)
     update(tables, *ids, negatives, torch.tensor([rate]), sigmoids())
 
 
@@ -98,29 +98,29 @@ def mention_table(
 
     A link is its name's words, in lower case and joined by blanks, and the entity.
     """
-    links = Counter(link for page in pages for _, own in page for link in own)
+    links = Counter(link for page in pages for _, links_of in page for link in links_of)
     names = Counter(name for name, _ in links.elements())
-    found = {}
+    statistics = {}
     for (name, entity), n in sorted(links.items()):
         n_pages = sum(any(f" {name} " in f" {' '.join(words)} " for words, _ in p) for p in pages)
-        found[name, entity] = {
+        statistics[name, entity] = {
             "link_count": n, "total_link_count": names[name], "doc_count": n_pages,
             "link_prob": names[name] / n_pages, "prior_prob": n / names[name],
         }  # fmt: skip
-    return found
+    return statistics
 
 
 def detect(
     tokens: list[tuple[str, int, int]], entities: dict[str, list[str]]
 ) -> list[tuple[int, int, str]]:
     """The longest names from left to right whose entity is the only one: start, end, entity."""
-    found, i = [], 0
+    spans, i = [], 0
     while i < len(tokens):
         for j in range(len(tokens), i, -1):
             named = entities.get(" ".join(word.lower() for word, _, _ in tokens[i:j]), [])
             if len(named) == 1:
-                found.append((tokens[i][1], tokens[j - 1][2], named[0]))
+                spans.append((tokens[i][1], tokens[j - 1][2], named[0]))
                 i = j - 1
                 break
         i += 1
-    return found
+    return spans

@@ -52,7 +52,7 @@ def rules(variant: str, n_layers: int, n_own: int) -> Rules:
         for i in range(n)
         for theirs, ours in LAYER
     ]
-    own = [
+    head_names = [
         ("lm_head_transform_weight.", f"{truth}transform.dense."),
         ("layer_norm.", f"{truth}transform.layer_norm."),
     ]
@@ -68,7 +68,7 @@ def rules(variant: str, n_layers: int, n_own: int) -> Rules:
         (f"{ENCODER}layer_norm.", "objectives.mlm.transform.layer_norm."),
         (f"{ENCODER}lm_output_learned_bias", "objectives.mlm.bias"),
         *layers,
-        *(own if n_own else ()),
+        *(head_names if n_own else ()),
         *classes,
     )
 
@@ -117,7 +117,7 @@ def chunks(files: Mapping[str, Sequence[str]], chunk_size: int) -> dict[str, lis
 
     The last shard is for validation, as a whole where it is small; its training files are empty.
     """
-    made: dict[str, list[str]] = {}
+    chunk_files: dict[str, list[str]] = {}
     for number, lines in enumerate(files.values()):
         is_last = number == len(files) - 1
         n_articles = len(lines) // 3
@@ -129,25 +129,25 @@ def chunks(files: Mapping[str, Sequence[str]], chunk_size: int) -> dict[str, lis
         for name, column in zip(
             ("context", "lbl", "len", "offset"), zip(*rows, strict=True), strict=False
         ):
-            made[f"{'valid' if is_last else 'train'}/{name}_{0 if is_last else number}.txt"] = [
-                *column
-            ]
+            chunk_files[
+                f"{'valid' if is_last else 'train'}/{name}_{0 if is_last else number}.txt"
+            ] = [*column]
         if is_last:
-            made |= {
+            chunk_files |= {
                 f"train/{name}_{number}.txt": [] for name in ("context", "lbl", "len", "offset")
             }
-    return made
+    return chunk_files
 
 
 def _chunks_of(text: str, mentions: str, size: int) -> list[tuple[str, str, str, str]]:
     tokens = text.split()
-    found = [tuple(map(int, each.split())) for each in mentions.split("||") if each]
+    spans = [tuple(map(int, each.split())) for each in mentions.split("||") if each]
     rows = []
     for start in range(0, len(tokens), size):
         stop = start + size
         inside = [
             (label, length, offset - start)
-            for offset, length, label in found
+            for offset, length, label in spans
             if offset >= start and offset + length <= stop and offset < stop
         ]
         if inside:  # empty mentions keep a piece and are left out when it is written
@@ -161,7 +161,7 @@ def _chunks_of(text: str, mentions: str, size: int) -> list[tuple[str, str, str,
 def masked(
     blocks: Sequence[Sequence[int]],
     mentions: Sequence[Sequence[tuple[int, int]]],
-    told: Mapping[str, Any],
+    settings: Mapping[str, Any],
     vocabulary: Mapping[str, int],
 ) -> tuple[list[list[int]], list[list[int]], list[list[Any]]]:
     """Rows with [CLS] and [SEP], their targets, and every draw, in its order.
@@ -169,25 +169,25 @@ def masked(
     A share of the positions is chosen, those inside a mention are passed over; specials may come
     in as random words.
     """
-    draws = np.random.RandomState(told["numpy_seed"])
+    draws = np.random.RandomState(settings["numpy_seed"])
     n_words, n_special = vocabulary["n_words"], vocabulary["n_special"]
     rows, targets, record = [], [], []
     for block, spans in zip(blocks, mentions, strict=True):
-        shown, target = list(block), [vocabulary["pad"]] * len(block)
+        input_ids, target = list(block), [vocabulary["pad"]] * len(block)
         covered = {p for start, length in spans for p in range(start, start + length)}
-        n = math.ceil(told["masking_ratio"] * len(block))
+        n = math.ceil(settings["masking_ratio"] * len(block))
         chosen = draws.choice(len(block), n, replace=False).tolist()
         record.append(["choice", len(block), n, chosen])
-        for place in sorted(set(chosen) - covered):
-            target[place] = block[place]
+        for position in sorted(set(chosen) - covered):
+            target[position] = block[position]
             rand = draws.random_sample()
             record.append(["random", rand])
-            if rand < told["masking_prob"]:
-                shown[place] = vocabulary["mask"]
-            elif rand < told["masking_prob"] + told["random_token_prob"]:
-                shown[place] = int(draws.randint(n_special, n_words))
-                record.append(["randint", n_special, n_words, shown[place]])
-        rows.append([vocabulary["cls"], *shown, vocabulary["sep"]])
+            if rand < settings["masking_prob"]:
+                input_ids[position] = vocabulary["mask"]
+            elif rand < settings["masking_prob"] + settings["random_token_prob"]:
+                input_ids[position] = int(draws.randint(n_special, n_words))
+                record.append(["randint", n_special, n_words, input_ids[position]])
+        rows.append([vocabulary["cls"], *input_ids, vocabulary["sep"]])
         targets.append([vocabulary["pad"], *target, vocabulary["pad"]])
     return rows, targets, record
 
@@ -195,12 +195,12 @@ def masked(
 def codes(spans: NDArray[np.int64], n_tokens: int) -> NDArray[np.float32]:
     """Their marks of mentions `[mention token]` from node spans: first 1, last 2 (which wins),
     before -1, after -2."""
-    made = np.zeros((len(spans), n_tokens), np.float32)
-    for row, (start, stop) in zip(made, spans.tolist(), strict=True):
+    encodings = np.zeros((len(spans), n_tokens), np.float32)
+    for row, (start, stop) in zip(encodings, spans.tolist(), strict=True):
         if stop > start:
             row[start], row[stop - 1] = 1, 2
             row[start - 1], row[stop] = -1, -2
-    return made
+    return encodings
 
 
 # ---- zero-shot completion -------------------------------------------------------------------

@@ -10,6 +10,8 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
+from entity_linking.spellings import twin
+
 LETTERS = str.maketrans(
     {
         "ß": "ss", "ẞ": "SS", "ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D",
@@ -37,17 +39,19 @@ _GREEK = re.compile(r"(?<![\u0370-\u03ff])[\u0370-\u03ff](?![\u0370-\u03ff])")
 _GREEK_NAME = re.compile(
     rf"(?<=-)(?:{'|'.join(NAMED_LETTERS)})(?![^\W_])|\b(?:{'|'.join(NAMED_LETTERS)})(?=-)"
 )
-_AT_HYPHEN = re.compile(r"-(?=[\u0370-\u03ff][A-Z]?(?![^\W_]))")
-_BEFORE_CAPITAL = re.compile(r"(?<![\u0370-\u03ff])[\u0370-\u03ff](?=[A-Z](?![^\W_]))")
+_AT_HYPHEN = re.compile(r"-(?=[\u0370-\u03ff](?:[A-Z]|[0-9]{1,2})?(?![^\W_]))")
+_WITHOUT_HYPHEN = re.compile(r"(?<=[A-Z])(?=[\u0370-\u03ff](?:[0-9]{1,2})?(?![^\W_]))")
+_BEFORE_SIGN = re.compile(r"(?<![\u0370-\u03ff])[\u0370-\u03ff](?=(?:[A-Z]|[0-9]{1,2})(?![^\W_]))")
+"""A Greek letter before a capital or a short number: NF-κB, TGF-β1."""
 SMALL_LETTERS = [name for name in NAMED_LETTERS if name.islower() and len(name) > 2]
 _LAST_LETTER = re.compile(rf"(?<=[^\W_]) ({'|'.join(SMALL_LETTERS)})$")
 """A Greek letter's name as the last word: interferon gamma, but not Delta Air Lines."""
 _POSSESSIVE = re.compile(r"^([^\W\d_]\w+)['’]s(?= [a-z])")
-_NOUN = re.compile(r"(?:^| )[A-Z0-9]+ (?:.* )?[a-z]+[a-rt-z]$")
+_NOUN = re.compile(r"(?:^| )[A-Z0-9]+ (?:.* )?[a-z]+(?:[a-rt-z]|us|ss|sis)$")
 _COMPOUND = re.compile(r"([A-Za-z]+[a-rt-z])-(?:at|by|de|in|of|on|out|to|up)(?:-(?:[a-z]+)){0,2}$")
 """A noun before a preposition: mother-in-law, passer-by, aide-de-camp; Stoke-on-Trent is none."""
 IRREGULAR = {"man", "woman"}
-_SIBILANT = ("ch", "sh", "x", "z")
+_SIBILANT = ("ch", "sh", "x", "z", "s")
 _VOWELS = "aeiou"
 _LETTER_FIRST = re.compile(r"^([A-Za-z]) (?=[A-Za-z]{2,}(?:$| ))")
 LOWERED = {"İ": "i", "Ё": "е"}
@@ -103,17 +107,18 @@ def spellings(name: str) -> Iterator[str]:
 
 
 def _greek(name: str) -> Iterator[str]:
-    """A name with Greek letters that stand alone: by name, in Latin, without its hyphen."""
+    """A name with Greek letters that stand alone: by name, in Latin, without or with a hyphen."""
+    name = "".join(map(twin, name))  # µ of the keyboard is the letter μ
     if not _GREEK.search(name) or len(name) < SHORTEST_GREEK:
         return
     by_name = _GREEK.sub(lambda match: GREEK.get(match[0], match[0]), name)
     yield from _if_other(name, by_name)
-    yield from _if_other(name, _BEFORE_CAPITAL.sub(lambda m: f"{GREEK.get(m[0], m[0])} ", name))
+    yield from _if_other(name, _BEFORE_SIGN.sub(lambda m: f"{GREEK.get(m[0], m[0])} ", name))
     yield from _if_other(name, _GREEK.sub(lambda match: LATIN.get(match[0], match[0]), name))
-    joined = _AT_HYPHEN.sub("", name)
-    yield from _if_other(name, joined)
-    if joined != name:
-        yield from _if_other(joined, _GREEK.sub(lambda m: GREEK.get(m[0], m[0]), joined))
+    for form in (_AT_HYPHEN.sub("", name), _WITHOUT_HYPHEN.sub("-", name)):
+        if form != name:
+            yield form
+            yield from _if_other(form, _GREEK.sub(lambda m: GREEK.get(m[0], m[0]), form))
 
 
 def _if_other(name: str, form: str) -> Iterator[str]:
@@ -129,6 +134,8 @@ def plural_of(name: str, form: str | None = None) -> str:
 
     >>> plural_of("T cell"), plural_of("DNA library"), plural_of("Paris"), plural_of("killer whale")
     ('T cells', 'DNA libraries', '', '')
+    >>> plural_of("RNA virus"), plural_of("PCR analysis"), plural_of("T cells")
+    ('RNA viruses', 'PCR analyses', '')
     >>> plural_of("mother-in-law"), plural_of("passer-by"), plural_of("lady-in-waiting")
     ('mothers-in-law', 'passers-by', 'ladies-in-waiting')
     """
@@ -144,4 +151,6 @@ def _plural_noun(noun: str) -> str:
         return noun[:-1] + "ies"
     if noun in IRREGULAR or noun.lower() in IRREGULAR:
         return noun[:-2] + "en"
+    if noun.endswith("sis"):
+        return noun[:-2] + "es"
     return noun + ("es" if noun.endswith(_SIBILANT) else "s")

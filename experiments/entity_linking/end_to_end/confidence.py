@@ -49,8 +49,8 @@ def score_all(trial: EndToEndTrial, names: Sequence[str] = tuple(FILES)) -> Resu
     return {
         "rows": {row: {name: scores_on(trial, row, name) for name in names} for row in ROWS},
         "kinds": {
-            kind: {"linked": own.linked, "right": own.right, "links": len(own.links)}
-            for kind, own in kinds.items()
+            kind: {"linked": of_kind.linked, "right": of_kind.right, "links": len(of_kind.links)}
+            for kind, of_kind in kinds.items()
         },
         "above": above_linked(
             {kind: kinds[kind] for kind in kinds if kind not in _held_out(names)}
@@ -63,8 +63,8 @@ def scores_on(trial: EndToEndTrial, row: str, name: str) -> Results:
     gold, linked = trial.stages.labelled(name), trial.linked(row, name)
     required = trial.scores(gold, linked, "required")
     n_nil, nil_precision = nil_scores(gold, linked)
-    own, pronouns = trial.chosen(row)[0].on(name)
-    everywhere = trial.linker(own, trial.chosen(row)[1], pronouns=pronouns)
+    scorer, pronouns = trial.chosen(row)[0].on(name)
+    everywhere = trial.linker(scorer, trial.chosen(row)[1], pronouns=pronouns)
     before = link_excerpts(everywhere, trial.stages.articles[name])
     return {
         "required F1": required["estimate"], "low": required["low"], "high": required["high"],
@@ -79,11 +79,11 @@ def scores_on(trial: EndToEndTrial, row: str, name: str) -> Results:
 
 def spans_found(trial: EndToEndTrial, row: str, name: str) -> float:
     """Share of the labels that are to be found at which the row finds a span, linked or not."""
-    own, pronouns = trial.chosen(row)[0].on(name)
-    linker = trial.linker(own, Decision(nil_score=0.0, nil_from=0.0), pronouns=pronouns)
-    found = link_excerpts(linker, trial.stages.articles[name])
+    scorer, pronouns = trial.chosen(row)[0].on(name)
+    linker = trial.linker(scorer, Decision(nil_score=0.0, nil_from=0.0), pronouns=pronouns)
+    linked_texts = link_excerpts(linker, trial.stages.articles[name])
     n_right = n_gold = 0
-    for text, ours in zip(trial.stages.labelled(name), found, strict=True):
+    for text, ours in zip(trial.stages.labelled(name), linked_texts, strict=True):
         needed = {k.span for k in text.labels if not k.is_optional and k.parent is None}
         n_gold += len(needed)
         n_right += len(needed & {(link.start, link.end) for link in ours.links})
@@ -109,11 +109,11 @@ def calibration_of(
     """Confidence, share right and ECE of links, `marked`: where gold marks the mention."""
     pairs = []
     for expected, ours in zip(gold, linked, strict=True):
-        meant = {link.mention: link.entity for link in expected.links}
+        gold_entities = {link.mention: link.entity for link in expected.links}
         pairs += [
-            (link.confidence, meant.get(link.mention) == link.entity)
+            (link.confidence, gold_entities.get(link.mention) == link.entity)
             for link in ours.links
-            if link.entity is not None and (link.mention in meant or not marked)
+            if link.entity is not None and (link.mention in gold_entities or not marked)
         ]
     if not pairs:
         return {"links": 0}
@@ -139,8 +139,8 @@ def to_markdown(results: Results, published: dict[str, dict[str, float]]) -> str
         ("Spans found, linked or not", "spans found"), ("NIL precision", "NIL precision"),
     ):  # fmt: skip
         rows = [
-            [row, *(_number(own[name][key]) for name in names), _worst(own, key, best=False)]
-            for row, own in results["rows"].items()
+            [row, *(_number(of_row[name][key]) for name in names), _worst(of_row, key, best=False)]
+            for row, of_row in results["rows"].items()
         ]
         if key == "required F1":
             rows.append([BAR, *(f"{published[BAR][name]:.3f}" for name in names), ""])
@@ -151,18 +151,18 @@ def to_markdown(results: Results, published: dict[str, dict[str, float]]) -> str
         ("ECE of all links, where gold marks nothing too", "all links"),
     ):  # fmt: skip
         rows = [
-            [row, *(_calibration(own[name][key]) for name in names), _worst(own, key)]
-            for row, own in results["rows"].items()
+            [row, *(_calibration(of_row[name][key]) for name in names), _worst(of_row, key)]
+            for row, of_row in results["rows"].items()
         ]
         parts.append(f"## {what} (confidence, share right)\n\n{table([*heads, 'worst'], rows)}")
     rows = [
         [
             kind,
-            f"{own['linked']:.3f}",
-            f"{own['right']:.3f}",
-            f"{own['right'] - own['linked']:+.3f}",
+            f"{of_kind['linked']:.3f}",
+            f"{of_kind['right']:.3f}",
+            f"{of_kind['right'] - of_kind['linked']:+.3f}",
         ]
-        for kind, own in results["kinds"].items()
+        for kind, of_kind in results["kinds"].items()
     ]
     kinds = table(["kind of text", "names linked", "links right", "difference"], rows)
     return "\n".join([*parts, f"## Kinds of text, each left out (`{TRAINED}`)\n\n{kinds}"])
@@ -171,9 +171,9 @@ def to_markdown(results: Results, published: dict[str, dict[str, float]]) -> str
 def _short(results: Results, bar: dict[str, float]) -> str:
     """What falls short, first."""
     lines = []
-    for row, own in results["rows"].items():
-        below = [name for name, each in own.items() if each["required F1"] <= bar[name]]
-        above = [name for name, each in own.items() if each["confidence"].get("ECE", 0) > AIM]
+    for row, of_row in results["rows"].items():
+        below = [name for name, each in of_row.items() if each["required F1"] <= bar[name]]
+        above = [name for name, each in of_row.items() if each["confidence"].get("ECE", 0) > AIM]
         f1 = f"not above {BAR} on {', '.join(below)}" if below else f"above {BAR} on all"
         ece = f"above {AIM} on {', '.join(above)}" if above else f"at most {AIM} on all"
         lines.append(f"- `{row}`: F1 is {f1}. ECE is {ece}.")
@@ -184,23 +184,23 @@ def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.3f}"
 
 
-def _calibration(own: Results) -> str:
-    if not own["links"]:
+def _calibration(of_links: Results) -> str:
+    if not of_links["links"]:
         return "no links"
-    return f"{own['ECE']:.3f} ({own['sure']:.3f}, {own['right']:.3f})"
+    return f"{of_links['ECE']:.3f} ({of_links['sure']:.3f}, {of_links['right']:.3f})"
 
 
-def _worst(own: Results, key: str, *, best: bool = True) -> str:
+def _worst(of_row: Results, key: str, *, best: bool = True) -> str:
     """The worst benchmark's value: the highest error, else the lowest score."""
-    values = [each[key] for each in own.values() if each[key] is not None]
+    values = [each[key] for each in of_row.values() if each[key] is not None]
     numbers = [value.get("ECE", 0.0) if best else value for value in values]
     return f"{(max if best else min)(numbers):.3f}" if numbers else ""
 
 
-def run(plan: EndToEndStudy, given: argparse.Namespace) -> tuple[str, Any]:
+def run(plan: EndToEndStudy, arguments: argparse.Namespace) -> tuple[str, Any]:
     """Return the page and its values."""
-    study = LinkingStudy.read(world_file(plan, given.config))
-    stages = LinkingStages(data_root(), study, given.out, timed)
+    study = LinkingStudy.read(world_file(plan, arguments.config))
+    stages = LinkingStages(data_root(), study, arguments.out, timed)
     results = score_all(EndToEndTrial(stages, plan))
     return to_markdown(results, study.published), results
 

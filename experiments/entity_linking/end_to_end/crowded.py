@@ -83,7 +83,7 @@ def entities_proposed(trial: EndToEndTrial) -> frozenset[str]:
     detected = [each.linked for each in finds.detect(texts)]
     return frozenset(
         candidate.entity
-        for own in trial.source.candidates(detected)
-        for candidates in own
+        for of_text in trial.source.candidates(detected)
+        for candidates in of_text
         for candidate in candidates
     )

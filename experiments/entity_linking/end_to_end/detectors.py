@@ -22,6 +22,6 @@ class SureMentions:
         ]  # fmt: skip
         for linked, spans in zip(self._linker.link(texts), tagged, strict=True):
             kinds = {(span.start, span.end): span.kind for span in spans}
-            own = tuple(kinds.get((link.start, link.end), "") for link in linked.links)
-            detected.append(DetectedText(linked, (1.0,) * len(own), own))
+            kinds_of_links = tuple(kinds.get((link.start, link.end), "") for link in linked.links)
+            detected.append(DetectedText(linked, (1.0,) * len(kinds_of_links), kinds_of_links))
         return detected

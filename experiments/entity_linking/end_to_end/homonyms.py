@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from entity_linking import gold_link
 from entity_linking.mentions import Link, LinkedText, Mention
-from experiments.entity_linking.inputs.texts import drawn
+from experiments.entity_linking.inputs.texts import uniform_value
 
 OFTEN = 4
 """Mentions of a label from which on it is conflated."""
@@ -38,7 +38,7 @@ def conflated(
                 n_mentions[link.entity] += 1
     often = sorted(
         (entity for entity, n in n_mentions.items() if n >= OFTEN),
-        key=lambda entity: drawn(seed, f"homonym {entity}"),
+        key=lambda entity: uniform_value(seed, f"homonym {entity}"),
     )
     renamed: dict[str, str] = {}
     both: set[str] = set()
@@ -52,12 +52,12 @@ def conflated(
         for link in text.links:
             start, end = link.mention.start, link.mention.end
             is_one = kinds[text.id, link.mention] == "label" and link.entity in both
-            own = text.text[start:end]
+            surface = text.text[start:end]
             if is_one and link.entity in renamed:
-                own = renamed[str(link.entity)]
+                surface = renamed[str(link.entity)]
             words += text.text[moved:start]
-            placed = gold_link(len(words), len(words) + len(own), link.entity)
-            words, moved = words + own, end
+            placed = gold_link(len(words), len(words) + len(surface), link.entity)
+            words, moved = words + surface, end
             links.append(placed)
             of_kind[text.id, placed.mention] = HOMONYM if is_one else kinds[text.id, link.mention]
         texts.append(replace(text, text=words + text.text[moved:], links=tuple(links)))

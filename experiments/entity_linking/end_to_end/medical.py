@@ -39,7 +39,7 @@ from entity_linking.scorers.reranker import Reranker, split_by_text, with_gold
 from entity_linking.sources import FirstFound
 from experiments.command import data_root, write_results
 from experiments.entity_linking.end_to_end.homonyms import HOMONYM, conflated
-from experiments.entity_linking.inputs.texts import drawn
+from experiments.entity_linking.inputs.texts import uniform_value
 from kept.lab.study.cells import page_of
 from kept.lab.study.tables import Table
 from kept.linking.tagging.marked import MarkedText
@@ -50,7 +50,7 @@ from kg_loaders import KnowledgeGraph, Record, Text, TextKind, Triple, graph_fro
 
 SLIMS = ("cancer", "infectious_disease", "rare")
 ABBREVIATION = "OMO:0003012"
-TAUGHT = 0.3
+TRAINING_SHARE = 0.3
 """Of the corrected documents that teach the tagger."""
 KINDS = ("label", "label, one letter wrong", "synonym", "abbreviation")
 ELSEWHERE = "nothing is marked there"
@@ -74,23 +74,23 @@ class Disease(NamedTuple):
 
 def diseases(root: Path) -> dict[str, Disease]:
     """The terms of the slims by identifier."""
-    found: dict[str, Disease] = {}
+    terms: dict[str, Disease] = {}
     for slim in SLIMS:
         text = content(root / f"medical/disease_ontology/DO_{slim}_slim.obo")
         for block in text.split("\n[Term]\n")[1:]:
             term = _term(block.split("\n\n[")[0].split("\n"))
-            found.setdefault(term.id, term)
-    return found
+            terms.setdefault(term.id, term)
+    return terms
 
 
 def _term(lines: Sequence[str]) -> Disease:
     fields = [line.partition(": ")[::2] for line in lines]
-    own = dict(reversed(fields))
+    values = dict(reversed(fields))
     matches = [m for line in lines if (m := _SYNONYM.match(line))]
-    quoted = _QUOTED.match(f"def: {own.get('def', '')}")
+    quoted = _QUOTED.match(f"def: {values.get('def', '')}")
     return Disease(
-        own["id"],
-        own["name"],
+        values["id"],
+        values["name"],
         _plain(quoted[1]) if quoted else "",
         tuple(_plain(m[1]) for m in matches if ABBREVIATION not in m[2]),
         tuple(_plain(m[1]) for m in matches if ABBREVIATION in m[2]),
@@ -135,24 +135,26 @@ def gold_texts(root: Path) -> tuple[list[LinkedText], dict[tuple[str, Mention], 
     means: dict[str, set[str]] = {}
     for term in terms.values():
         names = (("label", (term.name,)), ("synonym", term.synonyms))
-        for kind, own in (*names, ("abbreviation", term.abbreviations)):
-            for name in own:
+        for kind, surfaces in (*names, ("abbreviation", term.abbreviations)):
+            for name in surfaces:
                 kinds.setdefault(name, kind)
                 means.setdefault(name, set()).add(term.id)
     for drug, (name, _) in medicines.items():
         kinds.setdefault(name, "label")
         means.setdefault(name, set()).add(drug)
     everything = graph_from_records(
-        Text(entity, TextKind.ALIAS, name) for name, own in means.items() for entity in sorted(own)
+        Text(entity, TextKind.ALIAS, name)
+        for name, entities in means.items()
+        for entity in sorted(entities)
     )
     finder = DictionaryLinker(everything, exact=True)
     words = {t.id: t.definition for t in terms.values()} | {
         d: text for d, (_, text) in medicines.items()
     }
     texts, of_kind = [], {}
-    for (name, text), found in zip(words.items(), finder.link(list(words.values())), strict=True):
+    for (name, text), linked in zip(words.items(), finder.link(list(words.values())), strict=True):
         links = []
-        for link in found.links:
+        for link in linked.links:
             surface = text[link.mention.start : link.mention.end]
             if len(means.get(surface, ())) == 1 and len(surface) > 2:
                 (entity,) = means[surface]
@@ -173,7 +175,7 @@ def _misspelt(
         for link in text.links:
             start, end = link.mention.start, link.mention.end
             is_label = kinds[text.id, link.mention] == "label" and end - start >= 7
-            if is_label and drawn(0, f"letter {text.id} {start}") < 0.2:
+            if is_label and uniform_value(0, f"letter {text.id} {start}") < 0.2:
                 at = (start + end) // 2
                 words = words[:at] + words[at + 1] + words[at] + words[at + 2 :]
                 if words != text.text:
@@ -196,8 +198,8 @@ def linker(
     finder = NameLinker(names)
     mentions: Linker = finder
     if misspelt:
-        slips = TypoIndex(names)
-        mentions, by_name = WithMisspelt(finder, slips), TypoCandidates(by_name, slips)
+        typos = TypoIndex(names)
+        mentions, by_name = WithMisspelt(finder, typos), TypoCandidates(by_name, typos)
     source = FirstFound([by_name, SpeltAlike(graph, None)])
     plain = Pipeline(mentions, source, scorer or scorers["prior"])
     if not corrected:
@@ -231,11 +233,11 @@ def linked_articles(paragraphs: Sequence[str], linker: Pipeline) -> dict[str, fl
     linked, spent = timed(lambda: linker.link(paragraphs))
     links = [link for text in linked for link in text.links]
     accepted = [link for link in links if link.entity is not None]
-    mended = [k for k in accepted if k.candidates[0].reason.startswith("read as")]
+    corrected = [k for k in accepted if k.candidates[0].reason.startswith("read as")]
     return {
         "links": len(accepted),
         "entities": len({link.entity for link in accepted}),
-        "of misspelt names": len(mended),
+        "of misspelt names": len(corrected),
         "refused": len(links) - len(accepted),
         "mean confidence": sum(link.confidence for link in accepted) / max(len(accepted), 1),
         "ms a paragraph": 1000 * spent / len(paragraphs),
@@ -246,10 +248,10 @@ def scores(
     linked_texts: Sequence[LinkedText],
     gold: Sequence[LinkedText],
     kinds: dict[tuple[str, Mention], str],
-    shown: Sequence[str] = (*KINDS, ELSEWHERE),
+    listed: Sequence[str] = (*KINDS, ELSEWHERE),
 ) -> dict[str, dict[str, float]]:
     """By kind of mention what became of it, and how sure links were; and what nobody marked."""
-    counts: dict[str, Counter[str]] = {kind: Counter() for kind in {*shown, *KINDS, ELSEWHERE}}
+    counts: dict[str, Counter[str]] = {kind: Counter() for kind in {*listed, *KINDS, ELSEWHERE}}
     sure: dict[str, list[float]] = {kind: [] for kind in counts}
     for expected, linked in zip(gold, linked_texts, strict=True):
         answers = {link.mention: link for link in linked.links}
@@ -270,10 +272,10 @@ def scores(
                 sure[kind].append(answer.confidence)
     return {
         kind: {
-            **{name: own[name] for name in ("right", "wrong", "refused", "not found")},
+            **{name: of_kind[name] for name in ("right", "wrong", "refused", "not found")},
             "mean confidence": sum(sure[kind]) / max(len(sure[kind]), 1),
         }
-        for kind, own in ((kind, counts[kind]) for kind in shown)
+        for kind, of_kind in ((kind, counts[kind]) for kind in listed)
     }
 
 
@@ -293,8 +295,8 @@ def among_homonyms(
     }
     words = [text.text for text in others]
     return len(renamed), {
-        row: scores(own.link(words), others, of_kind, (HOMONYM, "label"))
-        for row, own in rows.items()
+        row: scores(row_linker.link(words), others, of_kind, (HOMONYM, "label"))
+        for row, row_linker in rows.items()
     }
 
 
@@ -305,9 +307,9 @@ def _overlap(one: Mention, other: Mention) -> bool:
 def _by_kind(scores: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
     counts = ("right", "wrong", "refused", "not found")
     rows = [
-        [row, kind, *(str(own[name]) for name in counts), f"{own['mean confidence']:.2f}"]
+        [row, kind, *(str(of_kind[name]) for name in counts), f"{of_kind['mean confidence']:.2f}"]
         for row, by_kind in scores.items()
-        for kind, own in by_kind.items()
+        for kind, of_kind in by_kind.items()
     ]
     return Table(["linker", "mention", *counts, "mean confidence"], rows).compact()
 
@@ -331,14 +333,14 @@ class HalfCorrected:
 
     def share(self, share: float) -> list[LinkedText]:
         """Return a share of the corrected documents."""
-        return [t for t in self.corrected if drawn(0, f"corrected {t.id}") < share]
+        return [t for t in self.corrected if uniform_value(0, f"corrected {t.id}") < share]
 
 
 def halves(texts: Sequence[LinkedText]) -> tuple[list[LinkedText], list[LinkedText]]:
     """Return the texts that are corrected, and those on which linkers are judged."""
     parts: tuple[list[LinkedText], list[LinkedText]] = ([], [])
     for text in texts:
-        parts[drawn(0, f"half {text.id}") >= 0.5].append(text)
+        parts[uniform_value(0, f"half {text.id}") >= 0.5].append(text)
     return parts
 
 
@@ -372,7 +374,7 @@ def all_scores(world: HalfCorrected) -> tuple[Scores, dict[str, dict[str, float]
         "after all corrections": linked_articles(paragraphs, trained),
         "after all corrections, misspelt names too": linked_articles(paragraphs, with_typos),
     }
-    some = world.share(TAUGHT)
+    some = world.share(TRAINING_SHARE)
     finder, spent = timed(partial(tagger, some))
     for name, base in (("before", plain), ("after all corrections", trained)):
         whole = EndToEnd(NamesAndTagger(base.mentions, finder), base)
@@ -387,7 +389,9 @@ def main() -> None:
     out, world = parser.parse_args().out, HalfCorrected(data_root())
     marked, unmarked = all_scores(world)
     n_pairs, homonyms = among_homonyms(world.root, world.gold, world.kinds)
-    cells = [[row, *map(_number, own.values())] for row, own in unmarked.items()]
+    cells = [
+        [row, *map(_number, scores_of_row.values())] for row, scores_of_row in unmarked.items()
+    ]
     about = (
         f"{world.graph.n_entities:,} entities, one name each, {world.graph.n_triples:,} triples; "
         f"{len(world.others):,} documents are judged, none of which was corrected."

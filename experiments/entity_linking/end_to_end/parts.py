@@ -31,7 +31,7 @@ from experiments.entity_linking.end_to_end.tagging import (
     TaggerTexts,
     read_texts,
 )
-from experiments.entity_linking.inputs.texts import drawn
+from experiments.entity_linking.inputs.texts import uniform_value
 from experiments.entity_linking.inputs.world import divided, make_documents
 from experiments.entity_linking.linkers import plain_scorers, with_candidates
 from experiments.entity_linking.stages import HELD_OUT, LinkingStages
@@ -98,7 +98,9 @@ class Parts:
     @cached_property
     def texts(self) -> TaggerTexts:
         stages = self.stages
-        whole = {n: [each.text for each in own] for n, own in stages.articles.items()}
+        whole = {
+            n: [each.text for each in of_benchmark] for n, of_benchmark in stages.articles.items()
+        }
         overlap = stages.study.texts.overlap_words
         return read_texts(
             stages.root, whole, overlap=overlap, apart=self.plan.held_out, steps=self.plan.steps
@@ -147,7 +149,7 @@ class Parts:
 
     def is_bare(self, entity: str) -> bool:
         """Whether training sees nothing but the names of an entity."""
-        return drawn(self.stages.study.seed, f"bare {entity}") < self.plan.bare
+        return uniform_value(self.stages.study.seed, f"bare {entity}") < self.plan.bare
 
     @cached_property
     def surfaces_of_training(self) -> list[tuple[str, str, int]]:
@@ -200,8 +202,8 @@ class Parts:
         study = self.stages.study
         counted = divided(self.stages.root, study)[2]["counts"]
         texts = make_documents(counted, self.graph_of_training, study, self.plan.n_matching)
-        teach = with_gold(with_candidates(texts, self.source_of_training), texts)
-        return [text for i, text in enumerate(teach) if i % 10], teach[::10]
+        annotated = with_gold(with_candidates(texts, self.source_of_training), texts)
+        return [text for i, text in enumerate(annotated) if i % 10], annotated[::10]
 
     @cached_property
     def matching(self) -> MatchingEncoder:
@@ -339,7 +341,7 @@ def unstated(
             pair
             for text in texts
             for pair in combinations(sorted({k.entity for k in text.links if k.entity}), 2)
-            if drawn(seed, f"stated {pair}") < share
+            if uniform_value(seed, f"stated {pair}") < share
         }
     )
     ids = graph.entities.ids([entity for pair in pairs for entity in pair]).reshape(-1, 2)

@@ -36,7 +36,7 @@ from experiments.entity_linking.end_to_end.parts import (
 )
 from experiments.entity_linking.end_to_end.tagging import WIKIGOLD
 from experiments.entity_linking.inputs.benchmarks import CHOSEN_ON, PRONOUNS_MARKED
-from experiments.entity_linking.inputs.texts import drawn
+from experiments.entity_linking.inputs.texts import uniform_value
 from experiments.entity_linking.linkers import with_links
 from experiments.entity_linking.scores import Results, elevant_scores
 from experiments.entity_linking.spans import as_linked, with_names
@@ -190,11 +190,11 @@ class EndToEndTrial(Parts):
     def _judged(
         self, linker: EndToEnd, gold: Sequence[LinkedText], *, unmarked: bool, hidden: float
     ) -> list[Answer]:
-        found = linker.detect([text.text for text in gold])
-        spans = [list(each.scores) for each in found]
+        detected = linker.detect([text.text for text in gold])
+        spans = [list(each.scores) for each in detected]
         seed = self.stages.study.seed
         expected = [_without(text, hidden, seed) for text in gold]
-        proposed = linker.propose([each.linked for each in found])
+        proposed = linker.propose([each.linked for each in detected])
         left = [
             {k.mention: k.entity for k, now in zip(text.links, rest.links, strict=True) if k != now}
             for text, rest in zip(gold, expected, strict=True)
@@ -230,7 +230,9 @@ class EndToEndTrial(Parts):
         others = {
             each: self.answers_on(row.scorer, each) for each in CHOSEN_ON if each != benchmark
         }
-        kinds = self.other_kinds(row.scorer) | {k: own for k, own in others.items() if own.links}
+        kinds = self.other_kinds(row.scorer) | {
+            k: of_kind for k, of_kind in others.items() if of_kind.links
+        }
         start = decision_for_other_kinds(kinds, self.stages.study.seed)
         raw = self.raw(row.scorer, benchmark)
         is_linked = any(link.entity is not None for text in raw for link in text.links)
@@ -258,8 +260,8 @@ class EndToEndTrial(Parts):
         """What the row makes of a benchmark's excerpts; made once."""
         if (name, benchmark) not in self._linked:
             row, decision = self.chosen(name)[0], self.decision_on(name, benchmark)
-            own, pronouns = row.on(benchmark)
-            linker = self.linker(own, decision, pronouns=pronouns)
+            scorer, pronouns = row.on(benchmark)
+            linker = self.linker(scorer, decision, pronouns=pronouns)
             self._linked[name, benchmark] = link_excerpts(
                 linker, self.stages.articles[benchmark], whole=row.reads_article
             )
@@ -282,13 +284,13 @@ def link_excerpts(
 
 
 def disambiguate_excerpts(
-    linker: EndToEnd, articles: Sequence[Excerpt], given: Sequence[LinkedText]
+    linker: EndToEnd, articles: Sequence[Excerpt], texts: Sequence[LinkedText]
 ) -> list[LinkedText]:
     """Links of the given mentions of the excerpts; around them the linker finds its own."""
-    found = linker.detect([article.text for article in articles])
+    detected = linker.detect([article.text for article in articles])
     placed = [
-        article.placed(text, own.linked)
-        for article, text, own in zip(articles, given, found, strict=True)
+        article.placed(text, detected_text.linked)
+        for article, text, detected_text in zip(articles, texts, detected, strict=True)
     ]
     linked = linker.disambiguate(placed)
     return [article.cut(text) for article, text in zip(articles, linked, strict=True)]
@@ -304,7 +306,7 @@ def _without(text: LinkedText, share: float, seed: int) -> LinkedText:
 
     def is_hidden(link: Link) -> bool:
         key = f"{link.mention} {text.text}"
-        return link.entity is not None and drawn(seed, key) < share
+        return link.entity is not None and uniform_value(seed, key) < share
 
     nil = (Link(k.mention, (), None, 1.0) if is_hidden(k) else k for k in text.links)
     return with_links(text, nil)

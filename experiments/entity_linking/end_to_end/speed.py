@@ -7,7 +7,7 @@ import time
 from entity_linking.dense.context import RememberingEncoder
 from entity_linking.parts import SentenceEncoder
 from experiments.entity_linking.end_to_end.rows import EndToEndTrial
-from experiments.entity_linking.inputs.texts import drawn
+from experiments.entity_linking.inputs.texts import uniform_value
 from experiments.entity_linking.inputs.world import divided
 from experiments.entity_linking.stages import LinkingStages
 from kept.linking.sentences import HostSentenceEncoder
@@ -15,13 +15,13 @@ from kept.linking.stream import relaxed_gc
 
 N_SENTENCES = 400
 """For each row, of its own: candidates are remembered by their text."""
-FEWER = "30 candidates"
+SUBSET = "30 candidates"
 TIMED = (
-    "names + prior", "trained, likeliest", f"trained, likeliest, {FEWER}",
+    "names + prior", "trained, likeliest", f"trained, likeliest, {SUBSET}",
     "coherence, likeliest", "context, likeliest",
-    "encoder everywhere, likeliest", "encoder, likeliest", f"encoder, likeliest, {FEWER}",
+    "encoder everywhere, likeliest", "encoder, likeliest", f"encoder, likeliest, {SUBSET}",
     "cross-encoder everywhere, likeliest", "cross-encoder, likeliest",
-    f"cross-encoder, likeliest, {FEWER}",
+    f"cross-encoder, likeliest, {SUBSET}",
     "trained, tagger, likeliest", "encoder and coherence, tagger, likeliest",
 )  # fmt: skip
 
@@ -50,22 +50,22 @@ def sentences_a_second(trial: EndToEndTrial) -> dict[str, float]:
     """
     kept = trial.stages
     stages = _Uncached(kept.root, kept.study, kept.folder, kept.announce)
-    trial, fewer = EndToEndTrial(stages, trial.plan), _Subset(stages, trial.plan)
+    trial, of_subset = EndToEndTrial(stages, trial.plan), _Subset(stages, trial.plan)
     counted = divided(kept.root, kept.study)[2]["counts"]
     texts = sorted(
         {each.linked.text for each in counted if each.source.startswith("T-REx")},
-        key=lambda text: drawn(kept.study.seed, f"speed {text}"),
+        key=lambda text: uniform_value(kept.study.seed, f"speed {text}"),
     )
-    told = {}
-    for place, name in enumerate(TIMED):
-        plain = name.removesuffix(f", {FEWER}")
+    speeds = {}
+    for position, name in enumerate(TIMED):
+        plain = name.removesuffix(f", {SUBSET}")
         row, decision, _ = trial.chosen(plain)
-        linker = (trial if name == plain else fewer).linker(row, decision)
-        own = texts[2 * place * N_SENTENCES : 2 * (place + 1) * N_SENTENCES]
+        linker = (trial if name == plain else of_subset).linker(row, decision)
+        sentences = texts[2 * position * N_SENTENCES : 2 * (position + 1) * N_SENTENCES]
         with relaxed_gc():
-            linker.link(own[:N_SENTENCES])
-            timed = own[N_SENTENCES:]
+            linker.link(sentences[:N_SENTENCES])
+            timed = sentences[N_SENTENCES:]
             start = time.process_time()
             linker.link(timed)
-            told[name] = len(timed) / max(time.process_time() - start, 1e-9)
-    return told
+            speeds[name] = len(timed) / max(time.process_time() - start, 1e-9)
+    return speeds

@@ -32,15 +32,15 @@ def to_markdown(results: Results, published: Mapping[str, Mapping[str, float]]) 
         "## The decision and the text that it was fitted on\n",
         _tuning(results["tuning"]),
         "## Precision or recall, as the user chooses (links alone, ignored mode)\n",
-        _favoured({b: own["favoured"] for b, own in _best(results).items()}),
+        _favoured({b: of_best["favoured"] for b, of_best in _best(results).items()}),
         "## What goes wrong: errors by cause, before → after\n",
-        _causes({b: results[b]["causes"] for b in _ran(results)}),
+        _causes({b: results[b]["causes"] for b in _benchmarks(results)}),
         "## Gold spans: accuracy and recall@30, nothing refused\n",
-        _gold_spans({b: results[b]["gold spans"] for b in _ran(results)}),
+        _gold_spans({b: results[b]["gold spans"] for b in _benchmarks(results)}),
         "## Confidence of links on the four benchmarks that are marked in full\n",
         _calibration(results),
         "## Entities taken out of the graph (the best row)\n",
-        _open_world({b: own["open world"] for b, own in _best(results).items()}),
+        _open_world({b: of_best["open world"] for b, of_best in _best(results).items()}),
         "## Other seeds of the re-ranker's networks: required F1, mean ± deviation over three\n",
         _seeds(results.get("seeds", {})),
         "## Speed: sentences of T-REx a processor second, read for the first time\n",
@@ -51,7 +51,7 @@ def to_markdown(results: Results, published: Mapping[str, Mapping[str, float]]) 
     return page_of("Linking of running text", "", *parts)
 
 
-def _ran(results: Results) -> list[str]:
+def _benchmarks(results: Results) -> list[str]:
     """The benchmarks that were run."""
     return [b for b in FILES if b in results]
 
@@ -66,12 +66,12 @@ Confidences = list[tuple[float, bool]]
 
 def _sure(results: Results, row: str, benchmark: str, *, marked: bool) -> Confidences:
     """Confidence and outcome of the row's links; `marked`: where gold marks the mention."""
-    own = results[benchmark]["confidences"][row]
-    return [(sure, right) for sure, right, is_marked in own if is_marked or not marked]
+    of_row = results[benchmark]["confidences"][row]
+    return [(sure, right) for sure, right, is_marked in of_row if is_marked or not marked]
 
 
 def _judged(results: Results) -> list[str]:
-    return [b for b in _ran(results) if b not in PARTLY_MARKED]
+    return [b for b in _benchmarks(results) if b not in PARTLY_MARKED]
 
 
 def _pooled(results: Results, row: str, *, marked: bool) -> Results:
@@ -86,7 +86,11 @@ def expected_errors(results: Results, row: str) -> dict[str, float]:
     Pooled, errors can cancel: too high a confidence on one and too low on another.
     """
     pairs = {b: _sure(results, row, b, marked=True) for b in _judged(results)}
-    errors = {b: float(calibration(own)["ece_width"]) for b, own in pairs.items() if own}
+    errors = {
+        b: float(calibration(of_benchmark)["ece_width"])
+        for b, of_benchmark in pairs.items()
+        if of_benchmark
+    }
     return dict(sorted(errors.items(), key=lambda item: item[1]))
 
 
@@ -95,7 +99,7 @@ def _short(results: Results, published: Mapping[str, Mapping[str, float]]) -> st
     lines = []
     for bar in ("ELEVANT prior baseline", "REL-2014"):
         below = []
-        for name in _ran(results):
+        for name in _benchmarks(results):
             ours = results[name]["rows"][BEST]["required"]["estimate"]
             if ours <= published[bar][name]:
                 below.append(f"{name} {ours:.3f} against {published[bar][name]:.3f}")
@@ -121,9 +125,12 @@ def calibration(pairs: Sequence[tuple[float, bool]]) -> dict[str, Any]:
 
 
 def _detection(results: Results) -> str:
-    scores = {**results.get("detection", {}), **{b: results[b]["detection"] for b in _ran(results)}}
+    scores = {
+        **results.get("detection", {}),
+        **{b: results[b]["detection"] for b in _benchmarks(results)},
+    }
     rows = [
-        [detector, *(_three(own[detector]) for own in scores.values())]
+        [detector, *(_three(of_benchmark[detector]) for of_benchmark in scores.values())]
         for detector in next(iter(scores.values()))
     ]
     return table(["found by", *scores], rows)
@@ -134,18 +141,31 @@ def _three(score: Results) -> str:
 
 
 def _rows(results: Results, published: Mapping[str, Mapping[str, float]], count: str) -> str:
-    ran = _ran(results)
-    rows = [[name, *(with_interval(results[b]["rows"][name][count]) for b in ran)] for name in ROWS]
+    benchmarks = _benchmarks(results)
+    rows = [
+        [name, *(with_interval(results[b]["rows"][name][count]) for b in benchmarks)]
+        for name in ROWS
+    ]
     if count == "required":
-        inputs = {b: with_interval(own["oracle"]) for b, own in _best(results).items()}
-        rows.append(["gold spans, the best row's choice", *(inputs.get(b, "not run") for b in ran)])
-        rows += [[name, *(f"{scores[b]:.3f}" for b in ran)] for name, scores in published.items()]
-    return table([count, *ran], rows)
+        inputs = {b: with_interval(of_best["oracle"]) for b, of_best in _best(results).items()}
+        rows.append(
+            ["gold spans, the best row's choice", *(inputs.get(b, "not run") for b in benchmarks)]
+        )
+        rows += [
+            [name, *(f"{scores[b]:.3f}" for b in benchmarks)] for name, scores in published.items()
+        ]
+    return table([count, *benchmarks], rows)
 
 
 def _seeds(scores: Results) -> str:
     rows = [
-        [row, *(f"{np.mean(own):.3f} ± {np.std(own, ddof=1):.3f}" for own in by_benchmark.values())]
+        [
+            row,
+            *(
+                f"{np.mean(scores):.3f} ± {np.std(scores, ddof=1):.3f}"
+                for scores in by_benchmark.values()
+            ),
+        ]
         for row, by_benchmark in scores.items()
     ]
     return table(["row", *FILES], rows)
@@ -167,8 +187,8 @@ def _tuning(tuned: Results) -> str:
 def _favoured(scores: Results) -> str:
     rows = []
     for favour in next(iter(scores.values())):
-        own = [by[favour] for by in scores.values()]
-        cells = [f"{s['precision']:.3f} {s['recall']:.3f} {s['estimate']:.3f}" for s in own]
+        of_favour = [by[favour] for by in scores.values()]
+        cells = [f"{s['precision']:.3f} {s['recall']:.3f} {s['estimate']:.3f}" for s in of_favour]
         rows.append([favour, *cells])
     return table(["favoured (precision recall F1)", *scores], rows)
 
@@ -184,8 +204,8 @@ def _causes(counts: Results) -> str:
 def _gold_spans(scores: Results) -> str:
     rows = []
     for name in next(iter(scores.values())):
-        own = [by[name] for by in scores.values()]
-        rows.append([name, *(f"{value:.3f}" for value in (*own, sum(own) / len(own)))])
+        of_row = [by[name] for by in scores.values()]
+        rows.append([name, *(f"{value:.3f}" for value in (*of_row, sum(of_row) / len(of_row)))])
     return table(["row", *scores, "mean"], rows)
 
 
@@ -194,12 +214,16 @@ def _calibration(results: Results) -> str:
     for name in ROWS:
         cells: list[Any] = [name]
         for marked in (True, False):
-            own, carried = (
+            confidences, carried = (
                 _pooled(results, name, marked=marked),
                 _carried(results, name, marked=marked),
             )
-            cells += [own["links"], f"{own['confidence']:.3f}", f"{own['accuracy']:.3f}"]
-            cells += [f"{own['ece_width']:.3f}", f"{own['brier']:.3f}"]
+            cells += [
+                confidences["links"],
+                f"{confidences['confidence']:.3f}",
+                f"{confidences['accuracy']:.3f}",
+            ]
+            cells += [f"{confidences['ece_width']:.3f}", f"{confidences['brier']:.3f}"]
             cells.append("" if carried is None else f"{carried['ece_width']:.3f}")
         rows.append(cells)
     heads = ["links", "confidence", "right", "ECE", "Brier", "ECE, curve of the others"]
@@ -223,11 +247,11 @@ def _carried(results: Results, row: str, *, marked: bool) -> Results | None:
     for name in _judged(results):
         rest = [b for b in _judged(results) if b != name]
         others = [pair for b in rest for pair in _sure(results, row, b, marked=marked)]
-        own = _sure(results, row, name, marked=marked)
-        if not own or not others:
+        outcomes = _sure(results, row, name, marked=marked)
+        if not outcomes or not others:
             continue
         points, heights = np.array(isotonic_knots(*zip(*others, strict=True))).T
-        sure, right = zip(*own, strict=True)
+        sure, right = zip(*outcomes, strict=True)
         pairs += zip(np.interp(sure, points, heights).tolist(), right, strict=True)
     return calibration(pairs) if pairs else None
 

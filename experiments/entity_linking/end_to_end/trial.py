@@ -47,7 +47,7 @@ from experiments.entity_linking.end_to_end.speed import sentences_a_second
 from experiments.entity_linking.end_to_end.tables import to_markdown
 from experiments.entity_linking.end_to_end.tagging import TESTED
 from experiments.entity_linking.inputs.benchmarks import FILES
-from experiments.entity_linking.inputs.texts import drawn
+from experiments.entity_linking.inputs.texts import uniform_value
 from experiments.entity_linking.linkers import without_refused
 from experiments.entity_linking.scores import Results
 from experiments.entity_linking.spans import as_linked, read_names
@@ -187,8 +187,8 @@ def elevant_scores(trial: EndToEndTrial, row: str, name: str) -> Results:
 def best_linker(trial: EndToEndTrial, name: str, **changed: Any) -> EndToEnd:
     """The best row's linker on a benchmark, its decision changed."""
     row, decision, _ = trial.chosen(BEST)
-    own, pronouns = row.on(name)
-    return trial.linker(own, replace(decision, **changed), pronouns=pronouns)
+    scorer, pronouns = row.on(name)
+    return trial.linker(scorer, replace(decision, **changed), pronouns=pronouns)
 
 
 def oracle(trial: EndToEndTrial, name: str) -> Results:
@@ -208,8 +208,8 @@ def favoured(trial: EndToEndTrial, favour: Favour, name: str) -> Results:
     """Precision, recall and F1 of the links alone where a fitted threshold favours one of them."""
     row = replace(trial.chosen(BEST)[0], is_fitted=True)
     decision = trial.fitted(row).decisions[favour]
-    own, pronouns = row.on(name)
-    linker = trial.linker(own, decision, pronouns=pronouns)
+    scorer, pronouns = row.on(name)
+    linker = trial.linker(scorer, decision, pronouns=pronouns)
     ours = link_excerpts(linker, trial.stages.articles[name])
     gold = trial.stages.labelled(name)
     return trial.scores(gold, without_refused(ours), "ignored")
@@ -246,8 +246,8 @@ def on_gold_spans(trial: EndToEndTrial, name: str) -> Results:
     for scorer in RERANKERS:
         rows[f"{scorer}, pronouns"] = replace(rows[scorer], pronouns="where marked")
     for label, row in rows.items():
-        own, pronouns = row.on(name)
-        linker = trial.linker(own, Decision(), pronouns=pronouns)
+        row_scorer, pronouns = row.on(name)
+        linker = trial.linker(row_scorer, Decision(), pronouns=pronouns)
         articles = trial.stages.articles[name]
         ours = disambiguate_excerpts(linker, articles, gold)
         pairs = [
@@ -266,11 +266,11 @@ def confidences(trial: EndToEndTrial, row: str, name: str) -> list[tuple[float, 
     gold = trial.stages.gold(name)
     confidences = []
     for expected, ours in zip(gold, trial.linked(row, name), strict=True):
-        meant = {k.mention: k.entity for k in expected.links}
+        gold_entities = {k.mention: k.entity for k in expected.links}
         for k in ours.links:
             if k.entity is not None:
-                is_right = meant.get(k.mention) == k.entity
-                confidences.append((round(k.confidence, 4), is_right, k.mention in meant))
+                is_right = gold_entities.get(k.mention) == k.entity
+                confidences.append((round(k.confidence, 4), is_right, k.mention in gold_entities))
     return confidences
 
 
@@ -283,7 +283,10 @@ class _Without:
     def candidates(self, texts: Sequence[LinkedText]) -> Any:
         """As `CandidateSource`."""
         return [
-            [tuple(c for c in own if c.entity not in self._removed) for own in proposals]
+            [
+                tuple(c for c in of_mention if c.entity not in self._removed)
+                for of_mention in proposals
+            ]
             for proposals in self._source.candidates(texts)
         ]
 
@@ -293,7 +296,7 @@ def open_world(trial: EndToEndTrial, share: float, name: str) -> Results:
     row, decision, _ = trial.chosen(BEST)
     seed = trial.stages.study.seed
     entities = {k.entity for t in trial.stages.gold(name) for k in t.links if k.entity}
-    removed = frozenset(e for e in entities if drawn(seed, f"removed {e}") < share)
+    removed = frozenset(e for e in entities if uniform_value(seed, f"removed {e}") < share)
     labelled = [
         replace(
             text,
@@ -309,15 +312,15 @@ def open_world(trial: EndToEndTrial, share: float, name: str) -> Results:
     ours = link_excerpts(linker, trial.stages.articles[name])
     n_answered = wrong = right = n_nil = 0
     for text, answered in zip(labelled, ours, strict=True):
-        meant = {k.span: k.entity for k in text.labels if not k.is_optional}
-        n_nil += sum(entity is None for entity in meant.values())
+        gold = {k.span: k.entity for k in text.labels if not k.is_optional}
+        n_nil += sum(entity is None for entity in gold.values())
         for link in answered.links:
             if link.entity is not None:
                 continue
             span = link.start, link.end
             n_answered += 1
-            right += span in meant and meant[span] is None
-            wrong += meant.get(span) is not None
+            right += span in gold and gold[span] is None
+            wrong += gold.get(span) is not None
     return {
         "required": trial.scores(labelled, ours, "required"),
         "links alone": trial.scores(labelled, without_refused(ours), "ignored"),
@@ -340,10 +343,10 @@ def over_seeds(trial: EndToEndTrial) -> Results:
         scores[row_name] = {benchmark: [] for benchmark in FILES}
         _, decision, _ = trial.chosen(row_name)
         for seed in SEEDS:
-            own = f"{name}, seed {seed}"
-            trial.use(own, OnceScorer(trial.reranker(name, training=False, seed=seed)))
+            seed_name = f"{name}, seed {seed}"
+            trial.use(seed_name, OnceScorer(trial.reranker(name, training=False, seed=seed)))
             for benchmark in FILES:
-                row, pronouns = replace(ROWS[row_name], scorer=own).on(benchmark)
+                row, pronouns = replace(ROWS[row_name], scorer=seed_name).on(benchmark)
                 linker = trial.linker(row, decision, pronouns=pronouns)
                 linked = link_excerpts(linker, trial.stages.articles[benchmark])
                 gold = trial.stages.labelled(benchmark)

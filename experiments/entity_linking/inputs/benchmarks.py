@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from entity_linking.annotations import (
 )
 from entity_linking.mentions import Candidate, LinkedText
 from entity_linking.parts import Candidates
+from kept.tasks.datasets.public_files import lines
 from kg_loaders.damage import DamageReport
 
 FILES = {
@@ -68,20 +68,18 @@ class SuppliedCandidates:
 
     def __init__(self, path: Path) -> None:
         self._sets: dict[str, Candidates] = {}
-        with gzip.open(path, "rt", encoding="utf-8") as rows:
-            for line in rows:
-                row = json.loads(line)
-                offered = sorted(row["candidates"], key=lambda c: -len(c["systems"]))
-                votes = sum(len(c["systems"]) for c in offered)
-                self._sets[row["mention"]] = tuple(
-                    Candidate(
-                        c["qid"],
-                        len(c["systems"]) / votes,
-                        float(len(c["systems"])),
-                        f"offered by {', '.join(c['systems'])}",
-                    )
-                    for c in offered
+        for row in map(json.loads, lines(path)):
+            offered = sorted(row["candidates"], key=lambda c: -len(c["systems"]))
+            votes = sum(len(c["systems"]) for c in offered)
+            self._sets[row["mention"]] = tuple(
+                Candidate(
+                    c["qid"],
+                    len(c["systems"]) / votes,
+                    float(len(c["systems"])),
+                    f"offered by {', '.join(c['systems'])}",
                 )
+                for c in offered
+            )
 
     def candidates(self, texts: Sequence[LinkedText]) -> list[list[Candidates]]:
         """For each link the set of its surface, none if no system linked it anywhere."""

@@ -152,10 +152,10 @@ def overlapping(
             for shingle in shingles(document, n):
                 owner.setdefault(shingle, name)
     parts = {}
-    for place, text in enumerate(texts):
+    for position, text in enumerate(texts):
         shared = sorted(shingles(text.linked.text, n) & owner.keys())
         if shared:
-            parts[place] = owner[shared[0]]
+            parts[position] = owner[shared[0]]
     return parts
 
 
@@ -171,8 +171,8 @@ def split(
             parts["train"].append(text)
             continue
         digest = hashlib.blake2b(f"{seed} {text.document}".encode(), digest_size=8).digest()
-        place = int.from_bytes(digest, "big") / 2**64 * float(bounds[-1])
-        parts[PART_NAMES[int(np.searchsorted(bounds, place, side="right"))]].append(text)
+        point = int.from_bytes(digest, "big") / 2**64 * float(bounds[-1])
+        parts[PART_NAMES[int(np.searchsorted(bounds, point, side="right"))]].append(text)
     return parts
 
 
@@ -302,11 +302,11 @@ def _ends(graph: KnowledgeGraph, *, heads: Sequence[str], tails: Sequence[str] =
     return {graph.entities.name(entity) for entity in sorted(ends)}
 
 
-def drawn(seed: int, text: str) -> float:
+def uniform_value(seed: int, text: str) -> float:
     """A number from 0 to 1 by which texts are sampled, whatever others there are."""
     return float(_draw(seed, text, 0).random())
 
 
-def _draw(seed: int, text: str, place: int) -> np.random.Generator:
-    digest = hashlib.blake2b(f"{seed} {place} {text}".encode(), digest_size=8).digest()
+def _draw(seed: int, text: str, use: int) -> np.random.Generator:
+    digest = hashlib.blake2b(f"{seed} {use} {text}".encode(), digest_size=8).digest()
     return np.random.default_rng(int.from_bytes(digest, "big"))

@@ -29,7 +29,7 @@ PARTS = ("train", "held_out")
 
 
 @dataclass(frozen=True)
-class World:
+class LinkingData:
     """`surfaces` are counts `(surface, entity, count)`; `documents` are to train and calibrate on.
 
     `counts` are what the tables report.
@@ -44,12 +44,12 @@ class World:
 
 def open_world(
     root: Path, study: LinkingStudy, folder: Path, announce: Callable[[str], None]
-) -> World:
+) -> LinkingData:
     """The world in `folder`, made first if it is not there; a minute of processor time."""
     if not (folder / REPORT).exists():
         announce("reading sources")
         _make(root, study, folder)
-    return World(
+    return LinkingData(
         KnowledgeGraph.open(folder / GRAPH),
         [tuple(row) for row in json.loads((folder / COUNTS).read_text(encoding="utf-8"))],
         {name: tuple(read_jsonl(folder / f"{name}.jsonl", DamageReport())) for name in PARTS},
@@ -100,7 +100,7 @@ def divided(
 ) -> tuple[list[Annotated], dict[int, str], dict[str, list[Annotated]]]:
     """Annotated texts, those that share words with a benchmark by place, and the others' parts."""
     texts_read = annotated.read_annotated(root, word_pieces(study.dense.host))
-    whole = {name: [each.text for each in own] for name, own in read_articles(root).items()}
+    whole = {name: [each.text for each in texts] for name, texts in read_articles(root).items()}
     shared = annotated.overlapping(texts_read, whole, study.texts.overlap_words)
     clean = [text for i, text in enumerate(texts_read) if i not in shared]
     return texts_read, shared, annotated.split(clean, study.texts.shares, seed=study.seed)
@@ -119,9 +119,9 @@ def make_documents(
     plan, ways = study.texts, annotated.shortener(graph)
     merged = []
     for source, n in sorted(most.items()):
-        own = [text for text in part if text.source.startswith(source)]
-        documents = annotated.documents(own, most=plan.most_sentences, seed=study.seed)
-        documents.sort(key=lambda text: annotated.drawn(study.seed, text.id))
+        of_source = [text for text in part if text.source.startswith(source)]
+        documents = annotated.documents(of_source, most=plan.most_sentences, seed=study.seed)
+        documents.sort(key=lambda text: annotated.uniform_value(study.seed, text.id))
         for text in documents[:n]:
             short = annotated.shortened(
                 text, ways, first=plan.shorten_first, later=plan.shorten_later, seed=study.seed

@@ -69,7 +69,7 @@ def get(
     Example: kept data get codex-s --accept
     """
     from kept.errors import ConfigError
-    from kept.tasks.public_data.fetching import fetch, missing_files
+    from kept.tasks.public_data.fetching import fetch, missing_files, sweep
     from kept.tasks.public_data.sources import read_sources, source_of
 
     source = source_of(name, read_sources(sources))
@@ -90,6 +90,7 @@ def get(
         )
     for file in fetched:
         fetch(file, data, report=echo)
+    sweep([file for file in source.files if file not in missing], data)
     echo(f"{len(source.files) - len(missing)} files were here, {len(fetched)} were fetched")
     if by_hand:
         paths = ", ".join(str(data / file.path) for file in by_hand)

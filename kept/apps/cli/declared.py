@@ -143,7 +143,9 @@ def _flag(name: str) -> str:
 
 
 def _parameters(model: type[RunConfig], arguments: Sequence[str]) -> Iterator[inspect.Parameter]:
-    for name, field in model.model_fields.items():
+    """The parameters of a model's fields, those of the classes that it extends last."""
+    fields = inspect.get_annotations(model)
+    for name, field in sorted(model.model_fields.items(), key=lambda item: item[0] not in fields):
         kind, choices = _plain(field.annotation)
         text = (field.description or "") + (f" One of {', '.join(choices)}." if choices else "")
         settings: dict[str, Any] = _bounds(field, kind) if kind in (int, float) else {}

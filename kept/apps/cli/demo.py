@@ -63,7 +63,8 @@ def demo(options: DemoOptions) -> None:
     from kept.apps.cli.console import TerminalConsole
     from kept.apps.cli.progress import TrainingProgress
     from kept.apps.cli.training.run import require_run_folder
-    from kept.lab.comparison.experiment import Experiment, shipped_experiments
+    from kept.lab.comparison.experiment import Experiment
+    from kept.lab.comparison.files import shipped_experiments
     from kept.lab.comparison.find import method_names
     from kept.lab.demo.run import demo_config, run_demo
     from kept.plotting import require_plotting

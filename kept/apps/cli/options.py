@@ -6,7 +6,7 @@ import ast
 import inspect
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -153,6 +153,37 @@ def require_named(
     if faults:
         listed = "\n  ".join(faults)
         raise ConfigError(f"{counted(len(faults), 'faults')} in the options:\n  {listed}")
+
+
+def require_names(
+    kind: str, text: str, table: str, more: Iterable[str] = (), *, every: str = "", never: str = ""
+) -> None:
+    """Raise `ConfigError` for a name in a comma-separated text that is in no table, nor in `more`.
+
+    `every` is a word for all of them, `never` a name of the table that is not taken. The table is
+    read as in `require_named`.
+    """
+    names = _written_names(*table.split(":"))
+    if names is None or text.strip() == every:
+        return
+    names = [name for name in names if name != never]
+    known = {_folded(name) for name in (*names, *more)}
+    for name in filter(None, map(str.strip, text.split(","))):
+        if _folded(name) not in known:
+            raise no_such(kind, name, names)
+
+
+def require_graph(folder: object) -> None:
+    """Raise the error of `KnowledgeGraph.open` for a folder without the manifest of a graph.
+
+    A manifest is small, so that a wrong folder is answered before torch is loaded; anything but a
+    folder is left to whoever opens it.
+    """
+    if isinstance(folder, Path) and folder.is_dir():
+        from kg_loaders.disk.folder import GRAPH
+        from kg_loaders.disk.seals import read_manifest
+
+        read_manifest(folder, GRAPH)
 
 
 def require_given(

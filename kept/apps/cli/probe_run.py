@@ -59,7 +59,7 @@ from kg_loaders.damage import DamageReport
 from kg_loaders.disk.writing import refuse_file, write_json
 from kg_loaders.reading.lines import read_lines
 
-SHORTER = "ask about shorter texts, or about parts of them around the hole"
+SHORTER = "ask about shorter texts"
 MODES: dict[str, tuple[Mode, ...]] = {
     "weights": ("weights",), "graph": ("graph",), "both": ("weights", "graph"),
 }  # fmt: skip
@@ -276,7 +276,9 @@ def _print_result(
     )
     printed["n_asked_shown"] = n_shown
     if result.cut is not None and result.cut["n_cut"]:
-        console.print(f"{Cut(**result.cut)}; a hole behind the cut is skipped: {SHORTER}")
+        console.print(
+            f"{Cut(**result.cut)}; the part around the hole is read; so that all is read, {SHORTER}"
+        )
     for ranking in RANKINGS:
         by_truth = ranking == "objects" and result.likelihood == "truth"
         meaning = BY_TRUTH if by_truth else MEANING[ranking]

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from entity_linking.parts import SentenceEncoder
+from kept.decoders.answering.conversion import QUANTIZATION
 from kept.errors import CheckpointError, MissingExtraError
 from kept.packaged import MINILM_PACKAGE, MINILM_SHA256, packaged_file
 from kept.prepared import prepared_folder
@@ -28,11 +29,6 @@ from kg_loaders.errors import WriteError
 _log = logging.getLogger(__name__)
 TEXTS_PER_PASS = 64
 MOST_PIECES = 256
-QUANTIZATION = "int8"
-_CONVERT = (
-    "import sys; from ctranslate2.converters import TransformersConverter; "
-    "TransformersConverter(sys.argv[1]).convert(sys.argv[2], quantization=sys.argv[3], force=True)"
-)
 
 
 class FastSentenceEncoder:
@@ -144,8 +140,9 @@ def prepared_minilm() -> Path:
 
 
 def _convert(folder: Path) -> None:
-    """Write MiniLM for CTranslate2 into `folder`, in a process that torch leaves with."""
-    command = [sys.executable, "-c", _CONVERT, str(_minilm_folder()), str(folder), QUANTIZATION]
+    """Write MiniLM for CTranslate2 into `folder`, in a process of its own."""
+    module = "kept.decoders.answering.conversion"
+    command = [sys.executable, "-m", module, str(_minilm_folder()), str(folder)]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     if run.returncode:
         raise CheckpointError(

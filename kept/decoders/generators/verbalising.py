@@ -7,12 +7,7 @@ released with the code, only sentences made with it: the templates here are ours
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 from kept.errors import ConfigError
-
-NOTHING = "none"
-"""ATOMIC's tail where people said that nothing follows: no sentence is made of it."""
 
 CONCEPTNET = {
     "AtLocation": "{head} is at {tail}",
@@ -86,10 +81,3 @@ def verbalise(head: str, relation: str, tail: str) -> str:
             f"{', '.join(sorted({*CONCEPTNET, *ATOMIC}))}"
         )
     return template.format(head=head.strip().rstrip("."), tail=tail.strip().rstrip("."))
-
-
-def verbalised(triples: Iterable[tuple[str, str, str]]) -> Iterator[str]:
-    """Every triple as a sentence, without those whose tail is `NOTHING` or empty."""
-    for head, relation, tail in triples:
-        if tail.strip() not in ("", NOTHING):
-            yield verbalise(head, relation, tail)

@@ -5,7 +5,6 @@ Axis legend: batch, head, node, fact.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -45,16 +44,6 @@ def attention_accuracy(
     return AttentionAccuracy(
         float(hits[:, 0].float().mean()), float(hits[:, :5].any(dim=1).float().mean())
     )
-
-
-def by_layer(
-    weights: Mapping[int, Tensor], counted: Bool[Tensor, "batch node"], right: Int[Tensor, " batch"]
-) -> dict[int, AttentionAccuracy]:
-    """`attention_accuracy` of every reading layer of an output's `fact_weights`."""
-    return {
-        layer: attention_accuracy(attention_sums(each, counted), right)
-        for layer, each in weights.items()
-    }
 
 
 def all_nodes(weights: Float[Tensor, "batch head node fact"]) -> Bool[Tensor, "batch node"]:

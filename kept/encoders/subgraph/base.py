@@ -26,12 +26,11 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from kept import hosts
 from kept.batches import N_SPECIAL_ROWS, PAD_ROW, KnowledgeBatch
 from kept.batches.host_copies import on_host
-from kept.encoders.base import EMBEDDINGS, HEAD, KnowledgeConfig, KnowledgeEncoder
+from kept.encoders.base import EMBEDDINGS, HEAD, KnowledgeConfig, KnowledgeEncoder, VectorEncoder
 from kept.errors import BatchError, ConfigError
 from kept.kge.vectors import RECIPE, open_vectors, vector_rows
 from kept.layers.graph_layers import AttentionPooling, GraphLayers, NodeFeatures, gelu
 from kept.layers.part_table import entity_table, held_rows, no_special_rows, put_rows
-from kept.layers.rows import RowTable
 from kept.layers.typed_graph import CONTEXT, TypedGraph, n_edge_types, place_types, typed_graph
 from kept.outputs import KnowledgeOutput
 from kept.vectors import LABELS_AT_ONCE, LabelVectors
@@ -74,7 +73,7 @@ class SubgraphConfig(KnowledgeConfig):
         super().__init__(**options)
 
 
-class SubgraphEncoder(KnowledgeEncoder):
+class SubgraphEncoder(VectorEncoder):
     """Abstract: a host and a graph network over the subgraph of each text.
 
     `entity_vectors [entity row]` are frozen and saved with the model; special rows are zero.
@@ -169,21 +168,6 @@ class SubgraphEncoder(KnowledgeEncoder):
             values = labels.of(graph, (rows - N_SPECIAL_ROWS).numpy())
             put_rows(self.entity_vectors, rows, values.vectors * values.known[:, None])
 
-    @torch.no_grad()
-    def set_vectors(self, vectors: Float[Tensor, "entity entity_width"]) -> None:
-        """Set one vector for every entity of the graph."""
-        rows = torch.arange(N_SPECIAL_ROWS, len(vectors) + N_SPECIAL_ROWS)
-        put_rows(self.entity_vectors, rows, vectors)
-
-    def _init_weights(self, module: nn.Module) -> None:
-        super()._init_weights(module)
-        if module is getattr(self, "entity_vectors", None):
-            no_special_rows(self.entity_vectors)
-
-    def row_tables(self) -> tuple[RowTable, ...]:
-        """The vectors, in the space of what they were learned by."""
-        return (RowTable(name="entity_vectors.weight", of="entity"),)
-
     def follow(self, graph: KnowledgeGraph) -> None:
         """As the base's; raises `GraphMismatchError` for other relations, the types of edges."""
         if graph.n_relations != self.config.n_relations:
@@ -196,11 +180,6 @@ class SubgraphEncoder(KnowledgeEncoder):
     def group_outside_host(self, name: str) -> str:
         """Vectors of entities are embeddings; all else of the graph learns with the head."""
         return EMBEDDINGS if name.startswith("entity_vectors.") else HEAD
-
-    def freeze(self) -> None:
-        """Entity vectors are inputs: they are never trained."""
-        super().freeze()
-        self.entity_vectors.requires_grad_(False)
 
     @abstractmethod
     def forward(self, batch: KnowledgeBatch) -> KnowledgeOutput:

@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from kept.batches import N_SPECIAL_ROWS, KnowledgeBatch, Visibility
+from entity_linking.mentions import Link
+from kept.batches import N_SPECIAL_ROWS, NONE, KnowledgeBatch, Visibility
 from kept.errors import BatchError
+from kept.graphs.annotation import Annotation, annotation_ids
 from kept.graphs.builder import BuilderConfig
 from kept.graphs.edit import nodes_of_fact
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph
@@ -168,6 +170,50 @@ def words_of(graph: WordKnowledgeGraph) -> KnowledgeBatch:
         segment_ids=row(graph.segments[words]),
         visibility=Visibility.everyone(1, n_words),
     )
+
+
+class CandidatesView(View):
+    """Abstract: `words_of`, with `extra_ids` of the vocabulary `vocabulary`.
+
+    A word piece has the ids of every link that it is in, each once. Without `phrases` only mentions
+    of one word count.
+    """
+
+    vocabulary: ClassVar[str]
+    reads_candidates = True
+
+    def __init__(self, graph: KnowledgeGraph, *, phrases: bool = True) -> None:
+        self.graph, self.phrases = graph, phrases
+
+    @classmethod
+    def of(cls, graph: KnowledgeGraph, tokenizer: PreTrainedTokenizerBase, **options: Any) -> Self:
+        return cls(graph, **options)
+
+    @abstractmethod
+    def ids_of(self, entities: Sequence[int]) -> tuple[int, ...]:
+        """Return the ids of a link that may mean these entities, the best first."""
+
+    def __call__(self, graph: WordKnowledgeGraph) -> KnowledgeBatch:
+        annotations = []
+        for link in graph.links:
+            start, end = link.mention.start, link.mention.end
+            if self.phrases or len(graph.text[start:end].split()) == 1:
+                annotations.append(Annotation(start, end, self.ids_of(self._entities(link))))
+        return words_of(graph).replace(
+            extra_ids={self.vocabulary: annotation_ids(graph, annotations)}
+        )
+
+    def contains_knowledge(self, graph: WordKnowledgeGraph, batch: KnowledgeBatch) -> bool:
+        """Whether any word has an id."""
+        return bool(((batch.extra_ids or {})[self.vocabulary] != NONE).any())
+
+    def _entities(self, link: Link) -> list[int]:
+        """A link's candidates in the graph, or its own entity where it has no candidates."""
+        names = [candidate.entity for candidate in link.candidates]
+        known = map(
+            self.graph.entities.find, names or ([] if link.entity is None else [link.entity])
+        )
+        return [entity for entity in known if entity is not None]
 
 
 def weights_of(graph: WordKnowledgeGraph) -> NDArray[np.float32]:

@@ -9,24 +9,18 @@ Axis legend: entity, concept.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Self
+from collections.abc import Sequence
 
-from transformers import PreTrainedTokenizerBase
-
-from entity_linking.mentions import Link
-from kept.batches import N_SPECIAL_ROWS, NONE, KnowledgeBatch
+from kept.batches import N_SPECIAL_ROWS
 from kept.errors import ConfigError
-from kept.graphs.annotation import Annotation, annotation_ids
-from kept.graphs.graph import WordKnowledgeGraph
-from kept.graphs.views.base import View, words_of
+from kept.graphs.views.base import CandidatesView
 from kg_loaders import KnowledgeGraph
 
 CONCEPTS = "concepts"
 """The vocabulary's name in a batch; its ids are rows of entities."""
 
 
-class KTNETView(View):
+class KTNETView(CandidatesView):
     """`words_of`, with `extra_ids` of the vocabulary `CONCEPTS`.
 
     A word piece has the concepts of every link that it is in, each once: its candidates in the
@@ -34,7 +28,7 @@ class KTNETView(View):
     `phrases` only mentions of one word count, as in the paper's WordNet.
     """
 
-    reads_candidates = True
+    vocabulary = CONCEPTS
     remedy = (
         "links are there, but none of their candidates is in the graph; link with the graph of the "
         "run"
@@ -45,33 +39,13 @@ class KTNETView(View):
     ) -> None:
         if max_concepts < 1:
             raise ConfigError(f"max_concepts is {max_concepts}; use 1 or more")
-        self.graph, self.max_concepts, self.phrases = graph, max_concepts, phrases
-
-    @classmethod
-    def of(cls, graph: KnowledgeGraph, tokenizer: PreTrainedTokenizerBase, **options: Any) -> Self:
-        return cls(graph, **options)
+        super().__init__(graph, phrases=phrases)
+        self.max_concepts = max_concepts
 
     @property
     def fingerprint(self) -> str:
         return f"{type(self).__name__} {self.max_concepts} {self.phrases}"
 
-    def __call__(self, graph: WordKnowledgeGraph) -> KnowledgeBatch:
-        ids = annotation_ids(graph, list(self._annotations(graph)))
-        return words_of(graph).replace(extra_ids={CONCEPTS: ids})
-
-    def contains_knowledge(self, graph: WordKnowledgeGraph, batch: KnowledgeBatch) -> bool:
-        """Whether any word has a concept."""
-        return bool(((batch.extra_ids or {})[CONCEPTS] != NONE).any())
-
-    def _annotations(self, graph: WordKnowledgeGraph) -> Iterator[Annotation]:
-        for link in graph.links:
-            start, end = link.mention.start, link.mention.end
-            if self.phrases or len(graph.text[start:end].split()) == 1:
-                yield Annotation(start, end, tuple(self._rows(link))[: self.max_concepts])
-
-    def _rows(self, link: Link) -> Iterator[int]:
-        names = [candidate.entity for candidate in link.candidates]
-        for name in names or ([] if link.entity is None else [link.entity]):
-            entity = self.graph.entities.find(name)
-            if entity is not None:
-                yield entity + N_SPECIAL_ROWS
+    def ids_of(self, entities: Sequence[int]) -> tuple[int, ...]:
+        """Return the rows of the first `max_concepts`."""
+        return tuple(entity + N_SPECIAL_ROWS for entity in entities[: self.max_concepts])

@@ -14,10 +14,10 @@ from kept.errors import ConfigError
 from kept.inputs.controls.conditions import without_pairs
 from kept.inputs.flat_texts import read_texts
 from kept.lab.comparison.experiment import Experiment
+from kept.lab.comparison.files import files_of_task
 from kept.lab.study.addresses import binding_of, digests_of, run_hash
 from kept.methods import BASELINE
 from kept.randomness import generator
-from kept.suggestions import require_there
 from kept.tasks.datasets.formats import TaskExample, read_examples
 from kept.tasks.datasets.public_graphs import GRAPHS, TEXTS, public_graph, public_texts
 from kept.tasks.kinds import TASKS
@@ -30,7 +30,6 @@ from kg_loaders import KnowledgeGraph
 from kg_loaders.disk.writing import WAIT_SECONDS, claim, tidy
 from kg_loaders.reading.lines import read_whole
 
-DATA = "set KEPT_DATA, or give --data, to the folder that docs/how-to/data.md describes"
 EVALUATION_FIELDS = (
     "task", "format", "link", "case", "dev_share", "test_share", "data_seed", "leave_out",
     "max_train", "max_asked",
@@ -49,12 +48,7 @@ class ExperimentData:
     @cached_property
     def files(self) -> dict[str, Path]:
         """The task's files by set."""
-        named = {name: self.experiment.task.get(name) for name in SETS}
-        paths = {name: self.root / path for name, path in named.items() if path is not None}
-        for path in paths.values():
-            archive, is_zipped, _ = str(path).partition(".zip/")
-            require_there(Path(f"{archive}.zip") if is_zipped else path, DATA)
-        return paths
+        return files_of_task(self.experiment.task, self.root)
 
     @cached_property
     def examples(self) -> dict[str, list[TaskExample]]:

@@ -23,16 +23,15 @@ from pydantic import (
     field_validator,
 )
 
-from kept.errors import ConfigError
 from kept.evaluation.paired import Value
 from kept.evaluation.published import Published
 from kept.inputs.lengths import with_lengths
+from kept.lab.comparison.files import fields_of_experiment
 from kept.lab.reading.verdicts import stored_verdict
 from kept.lab.study.design import DEFAULT_SEEDS, DOES_NOT_READ, Design, PrimaryContrast
 from kept.lab.study.store import RunRecord
 from kept.methods import BASELINE, METHODS, method, method_key, title
 from kept.options import merged
-from kept.suggestions import no_such
 from kept.tasks.scores.official_scores import OFFICIAL
 from kept.training.config import TrainConfig, with_auto_precision
 from kept.training.finetuning.recipes import with_recipe
@@ -47,8 +46,6 @@ SHARED_FIELDS = (
     "max_asked", "leave_out", "no_relation",
 )  # fmt: skip
 """Fields of `FinetuneConfig` that decide what is evaluated and counted: the same for all rows."""
-SHIPPED = Path(__file__).with_name("tasks")
-BASE = "extends"
 DEFAULT_HOST = "minilm"
 
 
@@ -186,14 +183,7 @@ class Experiment(Design):
     @classmethod
     def fields_of(cls, path: Path) -> dict[str, Any]:
         """What a file says, over the shipped experiment that it extends."""
-        given_fields = super().fields_of(path)
-        if BASE not in given_fields:
-            return given_fields
-        name, shipped = given_fields.pop(BASE), shipped_experiments()
-        if name not in shipped:
-            raise ConfigError(f"{path}: {no_such('shipped experiment', str(name), shipped)}")
-        fields = merged(super().fields_of(shipped[name]), {"name": path.stem} | given_fields)
-        return fields | {part: given_fields[part] for part in ("methods",) if part in given_fields}
+        return fields_of_experiment(path)
 
     def limited(self, n: int) -> Self:
         """A small copy: at most `n` examples of each set and pre-training texts, no warm-up.
@@ -280,11 +270,6 @@ class Experiment(Design):
             host=str(fields.get("host", DEFAULT_HOST)),
         )
         return verdict.in_words if verdict and verdict.verdict == DOES_NOT_READ else ""
-
-
-def shipped_experiments() -> dict[str, Path]:
-    """The files of the experiments that come with kept, by name."""
-    return {path.stem: path for path in sorted(SHIPPED.glob("*.yaml"))}
 
 
 def _limited(

@@ -1,4 +1,4 @@
-"""The files of experiments and their data."""
+"""What a command names: an experiment as it is read, and methods."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from kept.errors import ConfigError
-from kept.lab.comparison.data import DATA
-from kept.lab.comparison.experiment import Experiment, shipped_experiments
+from kept.lab.comparison.experiment import Experiment
+from kept.lab.comparison.files import find_experiment
 from kept.methods import METHODS, method_key
-from kg_loaders.spelling import did_you_mean
 
 ALL = "all"
-FOLDER = Path("experiments")
-"""Where one's own experiments lie, unless the command names another folder."""
 
 
 def stopping(stop: Sequence[object], budget: float | None) -> Callable[[], bool]:
@@ -53,26 +50,6 @@ def read_experiment(
     return experiment if limit is None else experiment.limited(limit)
 
 
-def find_experiment(task: str, folder: Path | None = None) -> Path:
-    """The file of an experiment: a path, a name in one's own `folder`, or one that ships."""
-    path, folder = Path(task), folder or FOLDER
-    if path.suffix in (".yaml", ".yml") and path.is_file():
-        return path
-    committed = sorted([*folder.glob("*.yaml"), *folder.glob("*/*.yaml")])
-    matching = [file for file in committed if file.stem == task]
-    shipped = shipped_experiments()
-    if len(matching) == 1 or (not matching and task in shipped):
-        return matching[0] if matching else shipped[task]
-    names = list(dict.fromkeys([*shipped, *(file.stem for file in committed)]))
-    several = (
-        f" {len(matching)} files in {folder} have that name: give the path." if matching else ""
-    )
-    raise ConfigError(
-        f"no experiment {task!r}.{several} Give a YAML file, a name in the folder {folder}, or one "
-        f"that ships with kept: {', '.join(names)}{did_you_mean(task, names)}"
-    )
-
-
 def method_names(text: str, row_names: Sequence[str] | None = None) -> tuple[str, ...]:
     """The methods in a comma-separated text, or all `row_names`, else all that there are.
 
@@ -95,11 +72,3 @@ def method_names(text: str, row_names: Sequence[str] | None = None) -> tuple[str
     return tuple(
         dict.fromkeys(by_folded_name.get(name.casefold()) or method_key(name) for name in names)
     )
-
-
-def data_root(data: Path | None) -> Path:
-    """Where relative paths of an experiment begin: KEPT_DATA, else the working directory."""
-    root = data or Path()
-    if not root.is_dir():
-        raise ConfigError(f"{root} is no folder; {DATA}")
-    return root.resolve()

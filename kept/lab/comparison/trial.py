@@ -267,6 +267,7 @@ class ComparisonTrial(Trial):
             view=view_for(method_spec, graph, tokenizer, config.view or {}),
             problem_type=TASKS[config.task].problem_type,
             labels=None,
+            long=config.long,
         )
 
     def _costs(self, key: RunKey, assembled: FinetuneRun) -> dict[str, Any]:

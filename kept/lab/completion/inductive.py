@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from kept.evaluation.ranking import HasScores, rank
+from kept.evaluation.ranking import Filter, HasScores, RankingResult, rank
 from kept.evaluation.sampled_ranking import rank_among_sampled
 from kept.evaluation.statistics import bootstrap_interval
 from kept.hosts import load_host, load_tokenizer, word_table
@@ -38,6 +38,7 @@ from kept.kge.gnn.networks import (
 from kept.kge.gnn.recipes import make_layers
 from kept.kge.gnn.training import train_graph_model
 from kept.kge.inductive import DegreeScorer, InductiveSplit, Part
+from kept.kge.resuming.epochs import TrainingHistory
 from kept.kge.training_config import TrainingConfig
 from kept.kge.ultra.networks import load_ultra, make_ultra
 from kept.kge.ultra.training import UltraScorer, train_ultra
@@ -106,14 +107,7 @@ def _complete(
 ) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
     """Candidates and resamples do not depend on the seed of the training, so that runs pair."""
     filter = part.filter(split.graph.n_relations)
-    full = rank(
-        scorer,
-        part.queries,
-        filter=filter,
-        ties="realistic",
-        directions=("head", "tail"),
-        candidates="all",
-    )
+    full = _ranked(scorer, part, filter)
     few = rank_among_sampled(
         scorer,
         part.queries,
@@ -201,6 +195,21 @@ def make_graph_model(
     )
 
 
+def _ranked(scorer: HasScores, part: Part, filter: Filter) -> RankingResult:
+    return rank(
+        scorer, part.queries, filter=filter, ties="realistic", directions=("head", "tail"),
+        candidates="all",
+    )  # fmt: skip
+
+
+def _epochs(history: TrainingHistory) -> dict[str, Any]:
+    return {
+        "epochs": len(history.losses),
+        "best_epoch": history.best_epoch,
+        "validations": list(history.validations),
+    }
+
+
 def _trained_graph_model(
     method: GraphMethod, split: InductiveSplit, text: Tensor, seed: int
 ) -> tuple[ScorerOf, dict[str, Any]]:
@@ -227,14 +236,7 @@ def _trained_graph_model(
 
     def validate(model: GraphModel) -> float:
         part = split.parts[chooses]
-        return rank(
-            scorer(model, part),
-            part.queries,
-            filter=part.filter(n_relations),
-            ties="realistic",
-            directions=("head", "tail"),
-            candidates="all",
-        ).mrr
+        return _ranked(scorer(model, part), part, part.filter(n_relations)).mrr
 
     history = train_graph_model(
         model,
@@ -245,12 +247,7 @@ def _trained_graph_model(
         generator=draws,
         validate=validate,
     )
-    costs = {
-        "n_parameters": sum(weight.numel() for weight in model.parameters()),
-        "epochs": len(history.losses),
-        "best_epoch": history.best_epoch,
-        "validations": list(history.validations),
-    }
+    costs = {"n_parameters": sum(w.numel() for w in model.parameters()), **_epochs(history)}
 
     def answer(name: str) -> HasScores | None:
         part = split.parts[name]
@@ -275,14 +272,7 @@ def _ultra(
 
     def validate(_: Any) -> float:
         part = split.parts["valid"]
-        return rank(
-            scorer("valid"),
-            part.queries,
-            filter=part.filter(n_relations),
-            ties="realistic",
-            directions=("head", "tail"),
-            candidates="all",
-        ).mrr
+        return _ranked(scorer("valid"), part, part.filter(n_relations)).mrr
 
     if method.weights is not None:
         load_ultra(model, method.weights)
@@ -296,11 +286,7 @@ def _ultra(
         generator=draws,
         validate=validate,
     )
-    return scorer, costs | {
-        "epochs": len(history.losses),
-        "best_epoch": history.best_epoch,
-        "validations": list(history.validations),
-    }
+    return scorer, costs | _epochs(history)
 
 
 def _trained_dkrl(

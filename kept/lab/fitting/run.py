@@ -11,7 +11,7 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -42,6 +42,7 @@ from kept.lab.fitting.search import (
 from kept.lab.fitting.search import as_fields as trial_fields
 from kept.lab.fitting.verdict import COVERED, Findings, Verdict, verdict
 from kept.methods import BASELINE, method
+from kept.model_files import seal_model
 from kept.model_settings import settings_text
 from kept.tasks.datasets.tables import QUESTION
 from kept.tasks.kinds import TASKS
@@ -57,6 +58,8 @@ from kg_loaders.disk.writing import claim, whole_files, write_json, write_text
 from kg_loaders.errors import ExistsError, WriteError
 
 FIT, SEARCH, DATA, CONFIG, METRICS = "fit.json", "search", "data", "finetune.json", "metrics.json"
+ENDED = f".{SEARCH}.part"
+"""Where the trials of a finished fit are while they are removed."""
 BATCH_SIZE = 16
 OTHERS = "redrawn"
 """The condition of a model that is shown another entity's facts."""
@@ -108,6 +111,7 @@ def fit(options: FitOptions, announce: Announce = lambda line: None) -> FitResul
     something else.
     """
     output = options.output
+    shutil.rmtree(output / ENDED, ignore_errors=True)
     refuse_foreign(output, options)
     output.mkdir(parents=True, exist_ok=True)
     with claim(output):
@@ -128,10 +132,26 @@ def refuse_foreign(output: Path, options: FitOptions) -> None:
                 f"{output} has an unfinished run with other options or files; give a new "
                 f"folder, or remove it"
             )
-    elif names:
+    elif (output / FIT).is_file():
+        raise ExistsError(f"{output} exists and its run of kept fit is finished; give a new folder")
+    elif names and not _is_begun(output, names):
         raise ExistsError(
             f"{output} holds {min(names)!r} and no unfinished run of kept fit; give a new folder"
         )
+
+
+def _is_begun(output: Path, names: Sequence[str]) -> bool:
+    """Whether a fit ended before it wrote anything: all it left is an empty folder."""
+    return [*names] == [SEARCH] and not any(
+        path for path in (output / SEARCH).iterdir() if not path.name.startswith(".")
+    )
+
+
+def end_search(output: Path) -> None:
+    """Remove what only an unfinished fit needs. To whoever goes on, all of it is gone at once."""
+    shutil.rmtree(output / ENDED, ignore_errors=True)
+    (output / SEARCH).rename(output / ENDED)
+    shutil.rmtree(output / ENDED)
 
 
 def stored_part(path: Path) -> Any:
@@ -290,8 +310,8 @@ class _Fit:
             else "the language model reads no longer texts: give parts of them"
         )
         for name, data in {"train": run.train, **run.evaluation}.items():
-            line = f"{name}: {data.cut}; {remedy}"
-            if data.cut.n_cut and line not in self.announced:
+            line = f"{name}: {data.cut}" + (f"; {remedy}" if data.cut.n_cut else "")
+            if data.cut.has_long and line not in self.announced:
                 self.announced.add(line)
                 self.announce(line)
 
@@ -312,10 +332,12 @@ class _Fit:
         self.times["training and evaluating"] = time.monotonic() - chosen_at
         self._announce_times()
         result = self._result(choice, means)
-        write_json(self.output / FIT, result.as_json() | {"data": as_fields(self.data)}, indent=1)
+        fields = result.as_json() | {"data": as_fields(self.data)}
+        write_json(self.output / FIT, fields, indent=1, force=True)
+        seal_model(self.output)  # with fit.json, which `kept predict` reads too
         if not method(choice.chosen.method).view.reads_candidates:
             self.data.write(self.output / DATA, candidates=MOST_CANDIDATES)
-        shutil.rmtree(self.output / SEARCH)
+        end_search(self.output)
         return result
 
     def _announce_times(self) -> None:

@@ -70,7 +70,7 @@ def _with_knowledge(findings: Findings, wrong: float) -> Verdict:
         f"{wrong:.2f}"
     )
     gain = findings.score - findings.none
-    if findings.score < findings.majority:
+    if findings.score <= findings.majority:
         return _nothing_learned(findings)
     if gain <= 0:
         return Verdict("no-gain", f"knowledge does not help on test: {scores}", _cause(findings))

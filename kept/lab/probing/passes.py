@@ -20,11 +20,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from kept.graphs.cuts import Cut, cut_of_each
-from kept.graphs.words import encode_words
 from kept.lab.probing.candidates import Candidates
 from kept.lab.probing.items.holes import filled
 from kept.lab.probing.items.item import ClozeItem
-from kept.lab.probing.models.base import ClozeModel, Question, Sample
+from kept.lab.probing.models.base import ClozeModel, Question, Sample, words_around_masks
 from kept.lab.probing.ranks import rank_answers
 from kept.lab.probing.results import Likelihood, ProbeAnswer, Ranking, RankingName
 
@@ -138,12 +137,7 @@ class Runner:
         if self.model.max_words is None:
             return None
         texts = [self._question(item, 1).linked for item in items]
-        words = encode_words(
-            [text.text for text in texts],
-            self.model.tokenizer,
-            max_words=self.model.max_words,
-            pair_starts=[text.pair_start for text in texts],
-        )
+        _, words = words_around_masks(texts, self.model.tokenizer, self.model.max_words)
         return cut_of_each(texts, words, self.model.tokenizer, self.model.max_words)
 
     def _question(self, item: ClozeItem, n_masks: int) -> Question:

@@ -16,7 +16,11 @@ from kept.lab.questions.showing import ShownItem
 from kept.randomness import generator
 
 ARTICLE = re.compile(r"^(a|an|the)\s+")
-ENDS = re.compile(r"\s*([.,;!?。，；！？\n<]|$)")
+STOPS = ".,;!?。，；．！？、｡､،؛؟۔।॥…"
+"""Signs that end a word or sentence: in Latin, East Asian, Arabic and Indic scripts."""
+WITHIN_NUMBERS = frozenset(".,;，；．、､،")
+"""Those that belong to a number where a figure follows."""
+ENDS = re.compile(rf"\s*([{re.escape(STOPS)}\n<]|$)")
 ABBREVIATION = re.compile(r"(?:^|[\s.])\w$|\w\.\w+$")
 """What ends with a point that belongs to the word: one letter, or letters with points between."""
 TITLES = frozenset({"dr", "gen", "jr", "mr", "mrs", "ms", "mt", "no", "prof", "sr", "st", "vs"})
@@ -62,7 +66,7 @@ def _ends(value: str, rest: str) -> bool:
     if ENDS.match(rest) is None:
         return False
     sign, after = rest[:1], rest[1:2]
-    if sign in {",", ";", "."} and value[-1].isdigit() and after.isdigit():
+    if sign in WITHIN_NUMBERS and value[-1].isdigit() and after.isdigit():
         return False  # "3.14", "1,000"
     if sign != ".":
         return True

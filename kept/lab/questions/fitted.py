@@ -39,6 +39,7 @@ from kept.lab.questions.readers import AloneReader, FactsAs, Reader, TreeReader,
 from kept.lab.questions.showing import ItemSet, ShownItem
 from kept.linking.linkers import LinkerSettings, open_linker
 from kept.linking.sentences import HostSentenceEncoder
+from kept.model_files import MODEL, verify_model
 from kept.model_settings import settings_text
 from kg_loaders import KnowledgeGraph
 from kg_loaders.disk.writing import write_json
@@ -48,7 +49,6 @@ MOST_FACTS, MOST_NEW = 256, 256
 Way = Literal["none", "values", "words", "branches", "nodes"]
 WAYS: tuple[Way, ...] = get_args(Way)
 """From the cheapest: of equally good ones the first is taken."""
-NO_ENTITY = "no entity of the graph is named in the question"
 NO_FACT = "the graph has no fact of what the question names"
 
 
@@ -258,8 +258,13 @@ def _with_values(
 
 # ---- files ---------------------------------------------------------------------------------------
 def read_settings(folder: Path) -> AnswerSettings:
-    """Return the settings of a folder; raises `CheckpointError` where it has none."""
+    """Return the settings of a folder; `CheckpointError` where it has none, or a file was altered.
+
+    Folders of earlier versions have no checksums.
+    """
     path = folder / FILE
+    if (folder / MODEL.manifest).is_file():
+        verify_model(folder)
     try:
         values = json.loads(settings_text(path))
         return msgspec.convert(values, AnswerSettings)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -36,6 +35,7 @@ from kept.lab.fitting.run import (
     SEARCH,
     Announce,
     FitResult,
+    end_search,
     refuse_foreign,
     request_of,
     stored_part,
@@ -56,6 +56,7 @@ from kept.lab.questions.fitted import (
 from kept.lab.questions.items import Item, QuestionSet, entity_number, values_of
 from kept.lab.questions.showing import absent, other_entities
 from kept.methods import BASELINE
+from kept.model_files import seal_model
 from kept.suggestions import no_such
 from kept.tasks.datasets.example import TaskExample
 from kg_loaders import KnowledgeGraph
@@ -368,8 +369,10 @@ class _QuestionFit:
         )  # fmt: skip
         settings = dataclasses.replace(self.answerer.settings, way=way)
         write_settings(settings, self.output)
-        write_json(self.output / FIT, result.as_json() | {"data": as_fields(self.data)}, indent=1)
-        shutil.rmtree(self.output / SEARCH)
+        fields = result.as_json() | {"data": as_fields(self.data)}
+        write_json(self.output / FIT, fields, indent=1, force=True)
+        seal_model(self.output)
+        end_search(self.output)
         return result
 
     def _scores(self, way: Way, test: Sequence[LabelledQuestion]) -> dict[str, float]:

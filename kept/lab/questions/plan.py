@@ -18,9 +18,7 @@ from kept.lab.questions.source import Count, Source
 from kept.lab.study.design import DEFAULT_SEEDS, Design
 from kept.methods import BASELINE
 from kept.suggestions import no_such
-from kept.training.config import RunConfig
 
-FIELD = "questions"
 TEST, EDITED, ABSENT = "questions", "edited", "absent"
 """Sets of a run: the graph as it is; every value changed; the facts that are asked for taken out.
 
@@ -101,8 +99,3 @@ class QuestionPlan(Design):
                     "max_train": min(n, self.questions.max_train)}
         )  # fmt: skip
         return self.model_copy(update={"name": f"{self.name}-limit-{n}", "questions": source})
-
-
-def asks_questions(path: Path) -> bool:
-    """Whether a file of an experiment is a `QuestionPlan`."""
-    return FIELD in RunConfig.fields_of(path)

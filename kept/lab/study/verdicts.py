@@ -124,10 +124,8 @@ class ComparedPair:
     @property
     def in_words(self) -> str:
         """The verdict on this pair, with the smallest effect that could have been seen."""
-        if self.effect.of_seeds is None:
-            return f"not shown; {limits(self.effect)}"
-        smallest = invisible(self.effect.visible())
         if self.is_better or self.is_worse:
+            smallest = invisible(self.effect.visible())
             return f"{self.title if self.is_better else self.against} is better; {smallest}"
         return f"not shown; {limits(self.effect)}"
 

@@ -34,10 +34,10 @@ from kept.errors import ConfigError
 from kept.hosts import load_host, load_tokenizer
 from kept.linking.first_layers import FirstPosition, cut, embeddings_hash
 from kg_loaders import KnowledgeGraph
-from kg_loaders.disk.seals import FolderFormat, is_of, open_sealed, seal
+from kg_loaders.disk.columns import replaced
+from kg_loaders.disk.seals import FolderFormat, open_sealed, seal
 from kg_loaders.disk.writing import whole_folder
 
-KIND = "cross-encoder"
 WEIGHTS = "weights.safetensors"
 CROSS = FolderFormat(
     kind="kept cross-encoder",
@@ -175,7 +175,7 @@ class CrossScorer:
             "record": msgspec.to_builtins(self.record),
             "cards": msgspec.to_builtins(self._options),
         }
-        with whole_folder(path, kind=KIND, is_kind=is_cross, force=force) as part:
+        with whole_folder(path, **replaced(CROSS), force=force) as part:
             (part / WEIGHTS).write_bytes(save(weights))
             seal(part, CROSS, about, [WEIGHTS])
 
@@ -278,8 +278,3 @@ def _filled(read: NDArray[np.float64], n: int) -> Scores:
 def new_network(host: str, n_layers: int) -> CrossNetwork:
     """The untrained network over the first layers of a host."""
     return CrossNetwork(load_host(host), n_layers=n_layers)
-
-
-def is_cross(folder: Path) -> bool:
-    """Whether `folder` looks like one that `CrossScorer.save` wrote."""
-    return is_of(folder, CROSS)

@@ -23,10 +23,10 @@ from safetensors.numpy import load, save
 from entity_linking.errors import LinkIndexError
 from entity_linking.parts import SentenceEncoder
 from kg_loaders.counting import counted
+from kg_loaders.disk.columns import replaced
 from kg_loaders.disk.seals import FolderFormat, is_of, open_sealed, seal
 from kg_loaders.disk.writing import whole_folder
 
-KIND = "matching encoder"
 WEIGHTS = "map.safetensors"
 MATCHING = FolderFormat(
     kind="kept matching encoder",
@@ -98,7 +98,7 @@ class MatchingEncoder:
     # ---- disk --------------------------------------------------------------
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the folder, all or nothing. Raises `WriteError`."""
-        with whole_folder(path, kind=KIND, is_kind=is_matching, force=force) as part:
+        with whole_folder(path, **replaced(MATCHING), force=force) as part:
             (part / WEIGHTS).write_bytes(save({"map": self._matrix}))
             seal(part, MATCHING, msgspec.to_builtins(self.record), [WEIGHTS])
 

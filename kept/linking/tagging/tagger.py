@@ -33,11 +33,11 @@ from kept.hosts import load_host, load_tokenizer
 from kept.linking.first_layers import embeddings_hash
 from kept.linking.tagging.network import TaggerNetwork, batch_of
 from kept.linking.tagging.pieces import Chunk, chunks_of
-from kg_loaders.disk.seals import FolderFormat, is_of, open_sealed, seal
+from kg_loaders.disk.columns import replaced
+from kg_loaders.disk.seals import FolderFormat, open_sealed, seal
 from kg_loaders.disk.writing import whole_folder
 
 WEIGHTS = "weights.safetensors"
-KIND = "tagger"
 CHUNKS_PER_BATCH = 32
 TAGGER = FolderFormat(
     kind="kept tagger",
@@ -161,7 +161,7 @@ class Tagger:
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the folder, all or nothing; weights in half precision. Raises `WriteError`."""
         weights = {n: value.half().contiguous() for n, value in self._network.trained().items()}
-        with whole_folder(path, kind=KIND, is_kind=is_tagger, force=force) as part:
+        with whole_folder(path, **replaced(TAGGER), force=force) as part:
             (part / WEIGHTS).write_bytes(save(weights))
             seal(part, TAGGER, msgspec.to_builtins(self.record), [WEIGHTS])
 
@@ -189,11 +189,6 @@ class Tagger:
 def new_network(host: str, n_layers: int, kinds: Sequence[str]) -> TaggerNetwork:
     """The untrained network over the first layers of a host."""
     return TaggerNetwork(load_host(host), n_layers=n_layers, n_tags=1 + 2 * len(kinds))
-
-
-def is_tagger(folder: Path) -> bool:
-    """Whether `folder` looks like one that `Tagger.save` wrote."""
-    return is_of(folder, TAGGER)
 
 
 def best_tags(probabilities: Floats) -> list[int]:

@@ -36,7 +36,7 @@ def classes_of(examples: Iterable[TaskExample], problem_type: str) -> list[str]:
         and not all(map(_WHOLE.fullmatch, labels))
     ):
         raise ConfigError(
-            f"the labels of a classification are numbers with a fraction ({_listed(labels)}): "
+            f"the labels of a classification are numbers with a fraction ({listed(labels)}): "
             f"{len(labels)} classes without order. If they are scores, give --task regression "
             "--format scores (stsb for STS-B's files); if they name classes, write them as words"
         )
@@ -74,18 +74,28 @@ def label_warnings(
         if unknown:
             lines.append(
                 f"{name}: {n} of {len(examples)} examples have a label that training never shows "
-                f"({_listed(unknown)}); they count as wrong"
+                f"({listed(unknown)}); they count as wrong"
             )
     return lines
 
 
-def constant_warnings(examples: Sequence[TaskExample], problem_type: str) -> list[str]:
-    """Return what to say of training scores that are all one, and of questions without answers.
+def constant_warnings(
+    examples: Sequence[TaskExample],
+    problem_type: str,
+    evaluation: Mapping[str, Sequence[TaskExample]],
+) -> list[str]:
+    """Return what to say of scores that are all one, and of questions without answers.
 
+    `examples` are those of training, `evaluation` those of each evaluation split by its name;
     `label_warnings` does so for classes.
     """
-    warning = task_kind(problem_type).constant_warning([example.labels for example in examples])
-    return [] if warning is None else [warning]
+    kind = task_kind(problem_type)
+    warning = kind.constant_warning([example.labels for example in examples])
+    lines = [] if warning is None else [warning]
+    for name, split in evaluation.items():
+        if undefined := kind.undefined_scores([example.labels for example in split]):
+            lines.append(f"{name}: {undefined}")
+    return lines
 
 
 def warnings_of(labels: Sequence[str], problem_type: str) -> list[str]:
@@ -97,7 +107,7 @@ def warnings_of(labels: Sequence[str], problem_type: str) -> list[str]:
     ):
         return []
     warning = (
-        f"the labels are the numbers {_listed(labels)}: they are trained as {len(labels)} classes "
+        f"the labels are the numbers {listed(labels)}: they are trained as {len(labels)} classes "
         "without order; where they are a scale, give --task regression --format scores"
     )
     return [warning]
@@ -115,6 +125,7 @@ def _number(label: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _listed(labels: Sequence[str]) -> str:
+def listed(labels: Sequence[str]) -> str:
+    """Return the first labels, and how many there are besides."""
     more = f" and {len(labels) - MOST_SHOWN} others" if len(labels) > MOST_SHOWN else ""
     return ", ".join(labels[:MOST_SHOWN]) + more

@@ -9,7 +9,7 @@ import csv
 import io
 import json
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +83,30 @@ def lpaqa_facts(root: Path) -> Iterator[Triple]:
                 yield Triple(row["sub_uri"], Path(member.name).stem, row["obj_uri"])
 
 
+def every_fact(root: Path) -> Iterator[Triple]:
+    """All splits of CoDEx-M, T-REx and LPAQA, with repetitions."""
+    yield from codex_triples(root, ("m",), ("train", "valid", "test"))
+    yield from trex_facts(root)
+    yield from lpaqa_facts(root)
+
+
 # ---- texts -----------------------------------------------------------------------------------
+def wikidata_labels(root: Path) -> dict[str, str]:
+    """Of Wikidata's entities, without FewRel's mentions in lower case, which are no labels."""
+    rows = table(root / "wikidata_labels/qid_labels.tsv")
+    return {row["qid"]: row["label"] for row in rows if row["source"] != "fewrel-surface"}
+
+
+def types_of(root: Path, entities: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Each entity with the name of each of its types in CoDEx."""
+    types = json_of(root / "codex/entity2types.json")
+    kinds = json_of(root / "codex/types_en.json")
+    for entity in entities:
+        for kind in types.get(entity, ()):
+            if kind in kinds:
+                yield entity, kinds[kind]["label"]
+
+
 def codex_descriptions(root: Path) -> dict[str, str]:
     """Of CoDEx-S entities, with the first sentences of Wikipedia after them."""
     descriptions = {}

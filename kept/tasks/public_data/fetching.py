@@ -6,7 +6,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -15,7 +15,7 @@ from kept.errors import CheckpointError, ConfigError, MissingExtraError
 from kept.tasks.public_data.sources import Missing, Source, SourceFile
 from kg_loaders.disk.write_errors import write_errors
 from kg_loaders.disk.writing import claim, whole_file
-from kg_loaders.errors import WriteError
+from kg_loaders.errors import InUseError, WriteError
 
 PARTS = ".downloads"
 """Folder in the data folder for what has not arrived whole."""
@@ -63,13 +63,15 @@ def fetch(
         parts.mkdir(parents=True, exist_ok=True)
     with claim(parts / file.sha256):  # one process at a time adds to what has arrived
         report(f"{file.path}: {file.size:,} bytes from {file.url}")
-        arrived, part = parts / file.sha256, parts / f"{file.sha256}.part"
+        place, part = parts / f"{file.sha256}.whole", parts / f"{file.sha256}.part"
+        shutil.rmtree(place, ignore_errors=True)  # of a process that died; what arrived is in part
         try:
             pooch.retrieve(
-                file.url, known_hash=f"sha256:{file.sha256}", fname=file.sha256, path=parts,
+                file.url, known_hash=f"sha256:{file.sha256}", fname=file.sha256, path=place,
                 downloader=_Resuming(part, file.size),
             )  # fmt: skip
         except (OSError, ValueError) as error:  # requests' errors are of the first kind
+            shutil.rmtree(place, ignore_errors=True)
             if isinstance(error, WriteError):
                 raise
             if isinstance(error, ValueError):  # what arrived is another file
@@ -78,12 +80,25 @@ def fetch(
                 f"{file.path} could not be fetched from {file.url}: {error}; the same command goes "
                 "on"
             ) from error
-        _install(arrived, root / file.path)
-        arrived.unlink()
+        _install(place / file.sha256, root / file.path)
+        shutil.rmtree(place)
         part.unlink(missing_ok=True)
     with suppress(OSError):  # other files have not arrived yet
         parts.rmdir()
     return root / file.path
+
+
+def sweep(files: Iterable[SourceFile], root: Path) -> None:
+    """Remove what a killed download left of `files` that are in place: its locks, and parts."""
+    parts = root / PARTS
+    for file in files:
+        for path in (parts / file.sha256, root / file.path):
+            if path.with_name(f".{path.name}.lock").is_file():
+                with suppress(InUseError), claim(path):  # in use: that process removes them
+                    shutil.rmtree(parts / f"{file.sha256}.whole", ignore_errors=True)
+                    (parts / f"{file.sha256}.part").unlink(missing_ok=True)
+    with suppress(OSError):  # not there, or other files have not arrived yet
+        parts.rmdir()
 
 
 def _install(arrived: Path, target: Path) -> None:

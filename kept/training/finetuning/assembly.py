@@ -118,7 +118,7 @@ def assemble(
         labels = teacher.classes_for(config.task, labels)
     evaluation_sets = {name: sets[name] for name in _evaluated(sets)}
     warnings = warnings_of(labels, task.problem_type)
-    warnings += constant_warnings(sets["train"], task.problem_type)
+    warnings += constant_warnings(sets["train"], task.problem_type, evaluation_sets)
     warnings += _case_warnings(config, sets["train"], whole)
     if warnings := [*warnings, *label_warnings(labels, task.problem_type, evaluation_sets)]:
         facts["warnings"] = warnings
@@ -159,6 +159,8 @@ def assemble(
     )
     for name, data in {"train": train, **run.evaluation}.items():
         data.require_some(name, run.longest_text)
+        if lines := data.cut_warnings(name, run.longest_text):
+            run.facts["warnings"] = [*run.facts.get("warnings", ()), *lines]
     if trained is None:
         for name, data in {"train": train, **run.evaluation}.items():
             maker.require_read(name, clean[name], data)
@@ -230,6 +232,7 @@ class _Maker:
             labels=labels,
             relink=relinking(self.knowledge or config.knowledge, self.graph),
             spans=config.span_options,
+            long=config.long,
         )
 
     def evaluation_data(self, examples: Sequence[TaskExample]) -> TaskData:
@@ -349,10 +352,22 @@ def read_sets(
         most = config.max_train if name == "train" else config.max_asked
         sets[name] = some_of(sets[name], most, seed)
         if not sets[name]:
-            raise ConfigError(f"nothing is left of the {name} split; give larger files or shares")
+            raise ConfigError(
+                f"nothing is left of the {name} split{_why_empty(name, n_all, facts)}"
+            )
     if config.link:
         sets = linked(config, sets, graph)
     return sets, facts | {f"n_{name}": len(examples) for name, examples in sets.items()}
+
+
+def _why_empty(name: str, n_examples: int, facts: Mapping[str, Any]) -> str:
+    """Why a split has no example, and the remedy; `n_examples` training had before repeats went."""
+    if name != "train" or not n_examples or facts["n_train_repeats_dropped"] < n_examples:
+        return "; give larger files or shares, or leave out fewer labels"
+    return (
+        f": the texts of all {n_examples} training examples are in dev or test too; give other "
+        "files, or --set keep_repeats=true keeps them"
+    )
 
 
 def linked(

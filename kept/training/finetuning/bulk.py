@@ -176,6 +176,6 @@ def output_key(run: Path, predictor: Predictor, graph: KnowledgeGraph) -> str:
     for name in (SEAL, CONFIG_FILE):
         path = run / name
         digest.update(path.read_bytes() if path.is_file() else b"")
-    mentions = " given" if predictor.links_given else ""
-    linker = f"{predictor.link_method} {predictor.case}{mentions}"
+    given_links = " given" if predictor.links_given else ""
+    linker = f"{predictor.link_method} {predictor.case}{given_links}"
     return f"predict {digest.hexdigest()} {graph.content_hash} {linker}"

@@ -23,6 +23,7 @@ from kept.adapters.inside import PLACES
 from kept.adapters.lora import LoraOptions
 from kept.adapters.pals import PALOptions
 from kept.graphs.builder import BuilderConfig
+from kept.graphs.windows import Long
 from kept.heads.layer_mix import LayerMixOptions
 from kept.heads.model import head_kind
 from kept.heads.span import SpanOptions
@@ -45,7 +46,7 @@ class FinetuneConfig(TaskFiles, RunConfig):
     Files: see `TaskFiles`. Training examples whose text stands in dev or test are dropped unless
     `keep_repeats`, and all examples with a label of `leave_out`. `link` finds entities
     in texts that have none, by the policy `case`. `graph` and `view` (the view's options) None take
-    what `model` was trained with.
+    what `model` was trained with. `long` says what becomes of texts that are too long (`TaskData`).
     `freeze` names parts of the encoder, `train_only` the parts that move beside the head (all, if
     empty). `data_seed` draws the held-out examples and the samples of splits that are too large;
     None takes the training's seed. `link_errors` corrupts links, before
@@ -80,6 +81,7 @@ class FinetuneConfig(TaskFiles, RunConfig):
     any_graph: bool = False
     graph: BuilderConfig | None = None
     view: dict[str, Any] | None = None
+    long: Long = "cut"
     freeze: tuple[str, ...] = ()
     train_only: tuple[str, ...] = ()
     strategy: Literal["fine-tuning", "features"] = "fine-tuning"

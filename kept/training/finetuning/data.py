@@ -9,7 +9,7 @@ import dataclasses
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import islice, pairwise
+from itertools import compress, islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -25,11 +25,12 @@ from kept.batches import IGNORE, KnowledgeBatch
 from kept.errors import ConfigError, NoControlError
 from kept.graphs.builder import BuilderConfig, Exclusion, join_all, join_words
 from kept.graphs.coverage import Coverage, coverage_of, require_read
-from kept.graphs.cuts import TEXTS_PER_CALL, cut_of, cut_of_rows, longer_texts
+from kept.graphs.cuts import TEXTS_PER_CALL, UNCUT, cut_of, cut_of_rows, longer_texts
 from kept.graphs.graph import WordKnowledgeGraph
 from kept.graphs.places import target_spans
 from kept.graphs.views import View
 from kept.graphs.views.base import row
+from kept.graphs.windows import Long, TextWindow, around_targets, windows_of
 from kept.graphs.words import Words, encode_words
 from kept.heads.span import Span, SpanOptions, Window, best_spans, score_of_none
 from kept.inputs.controls.conditions import EntityMap, Knowledge, controlled_text
@@ -40,16 +41,11 @@ from kept.inputs.flat_texts import (
     without_candidates,
 )
 from kept.randomness import generator, is_unused
+from kept.tasks.datasets.class_labels import listed
 from kept.tasks.datasets.formats import TaskExample
-from kept.tasks.kinds import task_kind
+from kept.tasks.kinds import OUTSIDE, task_kind
 from kept.training.finetuning.markers import MARKERS, mark_targets
-from kept.training.finetuning.windows import (
-    WHOLE,
-    around_targets,
-    choice_rows,
-    n_pieces,
-    windows,
-)
+from kept.training.finetuning.windows import choice_pieces, choice_rows, n_pieces, windows
 from kg_loaders import KnowledgeGraph
 from kg_loaders.counting import counted
 
@@ -93,6 +89,10 @@ class TaskData:
     are too far apart, or the text is a pair, the example is left out, counted in `skipped` and put
     into `cut_off`; where the *view* then cuts a target, it is read at the first node. A word
     without a node is not evaluated.
+    `long` "windows": a text of which tags or one answer are wanted, without targets in it, is read
+    in windows where it is too long (`kept.graphs.windows`). For one answer these are rows of its
+    sample, numbered by `window_ids`; for tags each is an example in training, with the words that
+    it is nearest to, and a row in evaluation. "cut": its first pieces are read.
     For spans (`spans`) a sample is a row a window of its context, none is cut; `labels` are the
     first and last node of the answer, (0, 0) where a window does not hold it, and without labels
     `target_spans` are the nodes of each piece of the context. Of choices it is a row a choice.
@@ -110,6 +110,7 @@ class TaskData:
         labels: Mapping[str, int] | None,
         relink: Callable[[LinkedText, np.random.Generator], LinkedText] | None = None,
         spans: SpanOptions | None = None,
+        long: Long = "cut",
     ) -> None:
         self.graph, self.builder, self.view = graph, builder, view
         self._relink = relink
@@ -120,7 +121,7 @@ class TaskData:
         self.spans = spans or SpanOptions() if kind.rows == "windows" else None
         self._most_words = view.most_words(builder)
         has_windows = kind.rows != "one"
-        n_words = WHOLE if has_windows else builder.max_words
+        n_words = UNCUT if has_windows else builder.max_words
         flat, offsets = encode_texts(texts, tokenizer, n_words)
         words = [flat[slice(start, stop)] for start, stop in pairwise(offsets.tolist())]
         sure = words
@@ -154,10 +155,23 @@ class TaskData:
                 choice_rows(whole, context_of(e), e.targets, max_words=self._most_words)
                 for whole, e in zip(self._words, self.examples, strict=True)
             ]
+        self._text_windows: dict[int, list[TextWindow]] = {}
         if has_windows:
+            every = self._words
+            if kind.rows == "choices":
+                every = [
+                    choice_pieces(whole, context_of(e), e.targets)
+                    for whole, e in zip(self._words, self.examples, strict=True)
+                ]
             self.cut, self._lost_links = cut_of_rows(
-                self._texts, self._words, self._windows, builder.max_words
+                self._texts,
+                every,
+                self._windows,
+                builder.max_words,
+                are_windows=self.spans is not None,
             )
+        elif long == "windows":
+            self._open_windows(tokenizer)
         self._hidden = [exclusion(example, graph) for example in self.examples]
         self._stored: dict[int, list[KnowledgeBatch]] = {}
         self._teacher: Tensor | None = None
@@ -181,7 +195,7 @@ class TaskData:
         most = min(self._most_words, self.builder.max_words)
         for start in range(0, len(cut_off), TEXTS_PER_CALL):
             chunk = cut_off[start : start + TEXTS_PER_CALL]
-            wholes = encode_words([texts[i].text for i in chunk], tokenizer, max_words=WHOLE)
+            wholes = encode_words([texts[i].text for i in chunk], tokenizer, max_words=UNCUT)
             for i, whole in zip(chunk, wholes, strict=True):
                 window = around_targets(whole, examples[i].targets, max_words=most)
                 if window is None:
@@ -190,6 +204,75 @@ class TaskData:
                 _, lost_here = cut_of_rows([texts[i]], [whole], [[window]], most)
                 lost[first_links[i] : first_links[i + 1]] = lost_here
         self.cut = dataclasses.replace(self.cut, n_links_lost=int(lost.sum()))
+
+    def _open_windows(self, tokenizer: Any) -> None:
+        """Read the texts that were cut in windows, where they have no targets but words to tag."""
+        most, texts = min(self._most_words, self.builder.max_words), self._texts
+        first_links = np.cumsum([0, *(len(text.links) for text in texts)])
+        cut_off = [
+            i
+            for i, (words, example) in enumerate(zip(self._words, self.examples, strict=True))
+            if len(words.ids) >= most and (self.kind.labels_nodes or not example.targets)
+        ]
+        n_pieces_found = 0
+        for start in range(0, len(cut_off), TEXTS_PER_CALL):
+            chunk = cut_off[start : start + TEXTS_PER_CALL]
+            pairs = [texts[i].pair_start for i in chunk]
+            wholes = encode_words(
+                [texts[i].text for i in chunk], tokenizer, max_words=UNCUT, pair_starts=pairs
+            )
+            for i, whole, pair_start in zip(chunk, wholes, pairs, strict=True):
+                opened = windows_of(whole, max_words=most, pair_start=pair_start)
+                if len(opened) < 2:
+                    continue
+                self._text_windows[i] = opened
+                self._windows[i] = [window.words for window in opened]
+                n_pieces_found += len(whole.ids) - most
+                self._lost_links[first_links[i] : first_links[i + 1]] = [
+                    not any(window.holds(texts[i].text, link.mention) for window in opened)
+                    for link in texts[i].links
+                ]
+        self.cut = dataclasses.replace(
+            self.cut,
+            n_windowed=len(self._text_windows),
+            n_windows=sum(map(len, self._text_windows.values())),
+            n_cut=self.cut.n_cut - len(self._text_windows),
+            n_pieces_lost=self.cut.n_pieces_lost - n_pieces_found,
+            n_links_lost=int(self._lost_links.sum()),
+        )
+        if self._text_windows and self.kind.labels_nodes and self.labels is not None:
+            self._part_examples()
+
+    def _part_examples(self) -> None:
+        """Make an example of each window, with the words that belong to it and their labels."""
+        numbers: list[int] = []
+        examples: list[TaskExample] = []
+        words: list[Words] = []
+        lost: list[NDArray[np.bool_]] = []
+        ends = np.cumsum([len(text.links) for text in self._texts])
+        of_text = np.split(self._lost_links, ends[:-1])
+        for i, (example, whole) in enumerate(zip(self.examples, self._words, strict=True)):
+            opened = self._text_windows.get(i)
+            lost += [of_text[i]] * len(opened or [whole])
+            if opened is None:
+                numbers.append(i)
+                examples.append(example)
+                words.append(whole)
+                continue
+            for window in opened:
+                is_inside = [*map(window.owns, example.targets)]
+                part = dataclasses.replace(
+                    example,
+                    linked=window.text(example.linked),
+                    targets=tuple(compress(example.targets, is_inside)),
+                    labels=tuple(compress(example.labels, is_inside)),
+                )
+                numbers.append(i)
+                examples.append(part)
+                words.append(window.words)
+        self.indices, self.examples, self._words = self.indices[numbers], examples, words
+        self._windows, self._text_windows = [[whole] for whole in words], {}
+        self._lost_links = np.concatenate(lost)
 
     def __len__(self) -> int:
         return len(self.examples)
@@ -220,6 +303,9 @@ class TaskData:
         for example, words in zip(self.examples, self._words, strict=True):
             digest.update(repr(example).encode())
             digest.update(words.ids.tobytes())
+        for opened in self._text_windows.values():
+            for window in opened:
+                digest.update(window.words.ids.tobytes())
         return digest.hexdigest()
 
     def learn_from(self, logits: Float[Tensor, "item class"]) -> None:
@@ -256,6 +342,38 @@ class TaskData:
             f"pieces; {remedy}"
         )
 
+    def cut_warnings(self, of: str, n_positions: int) -> list[str]:
+        """Return what the cut takes of the labels: of words, and classes of which none is left."""
+        if not self.cut.n_cut:
+            return []
+        remedy = longer_texts(self.builder, n_positions)
+        remedy = f"{remedy} reads more" if remedy else "give parts of the texts"
+        cut = f"the cut at {self._most_words} word pieces"
+        read = [self._read_labels(i) for i in range(len(self))]
+        lines = []
+        n, n_read = (
+            sum(label != OUTSIDE for labels in each for label in labels)
+            for each in ([example.labels for example in self.examples], read)
+        )
+        if n_read < n:
+            lines.append(f"{of}: {n - n_read} of {n} tagged words are behind {cut}; {remedy}")
+        every = self.kind.classes([e.labels for e in (*self.examples, *self.cut_off)])
+        left = set(self.kind.classes(read))
+        lost = [label for label in every if label not in left]
+        if self.labels is not None and lost:
+            alone = ", and only one class is left: nothing can be learned" if len(left) == 1 else ""
+            lines.append(f"{of}: {cut} leaves no example of {listed(lost)}{alone}; {remedy}")
+        return lines
+
+    def _read_labels(self, index: int) -> tuple[str, ...]:
+        """The labels of an example; where they are those of words, of the words before the cut."""
+        example = self.examples[index]
+        if not self.kind.labels_nodes:
+            return example.labels
+        end = self._words[index].spans[: self._most_words, 1].max(initial=0)
+        pairs = zip(example.labels, example.targets, strict=True)
+        return tuple(label for label, word in pairs if word.start < end)
+
     def require_read(self, of: str, *, is_linked: bool, needs_facts: bool) -> None:
         """Raise `NoKnowledgeError` where a view that reads the graph shows nothing of it."""
         require_read(
@@ -278,6 +396,25 @@ class TaskData:
         builder = dataclasses.replace(self.builder, drop_probability=0.0)
         graphs = (self._joined(index, 0, 0, builder, n) for n in range(len(self._windows[index])))
         return any(self.view.contains_knowledge(each, self.view(each)) for each in graphs)
+
+    def n_rows(self, index: int) -> int:
+        """How many rows a sample of example `index` has."""
+        return len(self._windows[index])
+
+    def word_places(self, index: int, spans: Tensor, n_nodes: int) -> list[list[int]]:
+        """Where each word of example `index` is among the nodes of its rows, one after another.
+
+        `spans [row target 2]` are those of its sample, of `n_nodes` nodes a row.
+        """
+        targets, opened = self.examples[index].targets, self._text_windows.get(index)
+        spans = spans[:, : len(targets)]
+        owners = [0] * len(targets)
+        if opened is not None:
+            owners = [[window.owns(each) for window in opened].index(True) for each in targets]
+        rows = torch.tensor(owners, dtype=torch.long)
+        of_rows: Tensor = spans[rows, torch.arange(len(rows))] + n_nodes * rows[:, None]
+        places: list[list[int]] = of_rows.tolist()
+        return places
 
     def n_nodes(self, index: int) -> int:
         """An upper bound for example `index` in every epoch."""
@@ -309,7 +446,7 @@ class TaskData:
         draws = [self._generator(index, epoch, seed, window) for index, window in places]
         linked = {index: self._linked(index, epoch, seed) for index in indices}
         graphs = join_all(
-            [linked[index] for index, _ in places],
+            [self._in_window(linked[index], index, window) for index, window in places],
             [self._windows[index][window] for index, window in places],
             self.graph,
             generators=draws,
@@ -335,6 +472,8 @@ class TaskData:
             return batch.replace(**self._of_span(index, window, word_graph, batch))
         if self.kind.rows == "choices":
             return batch.replace(**self._of_choice(example, window))
+        if self._text_windows and self.labels is not None:
+            batch = batch.replace(window_ids=torch.tensor([window]))
         if not example.targets:
             return batch.replace(**self._labels(example, batch, None))
         spans = target_spans(word_graph, self.view.places(word_graph, batch), example.targets)
@@ -346,15 +485,17 @@ class TaskData:
         """Where the view shows the fact whose relation is this node of `word_graph`: `[node]`."""
         return self.view.fact_nodes(word_graph, self.view(word_graph), relation)
 
-    def sample_graph(self, index: int, *, epoch: int, seed: int) -> WordKnowledgeGraph:
-        """The word-knowledge graph of example `index`, of its first window, before the view."""
-        return self._joined(index, epoch, seed, self.builder)
+    def sample_graph(
+        self, index: int, *, epoch: int, seed: int, window: int = 0
+    ) -> WordKnowledgeGraph:
+        """The word-knowledge graph of a window of example `index`, before the view."""
+        return self._joined(index, epoch, seed, self.builder, window)
 
     def _joined(
         self, index: int, epoch: int, seed: int, builder: BuilderConfig, window: int = 0
     ) -> WordKnowledgeGraph:
         return join_words(
-            self._linked(index, epoch, seed),
+            self._in_window(self._linked(index, epoch, seed), index, window),
             self._windows[index][window],
             self.graph,
             generator=self._generator(index, epoch, seed, window),
@@ -367,6 +508,11 @@ class TaskData:
         if self._relink is None:
             return linked
         return self._relink(linked, generator(seed, "relinked", epoch, index))
+
+    def _in_window(self, linked: LinkedText, index: int, window: int) -> LinkedText:
+        """A text of example `index` with the links that lie in a window of it."""
+        opened = self._text_windows.get(index)
+        return linked if opened is None else opened[window].text(linked)
 
     def _generator(self, index: int, epoch: int, seed: int, window: int) -> np.random.Generator:
         return generator(seed, "graph", epoch, index, *([window] if window else []))

@@ -11,10 +11,10 @@ from pathlib import Path
 from pydantic import Field
 
 from kept import bounds, help_texts
-from kept.training.options import TRAINING, RunOptions, option
+from kept.training.options import TRAINING, EncoderRunOptions, option
 
 
-class FinetuneOptions(RunOptions):
+class FinetuneOptions(EncoderRunOptions):
     """What `kept finetune` is given; a field is an option, its description the help.
 
     >>> FinetuneOptions(output="run", task="typing", steps=5).fields()
@@ -32,7 +32,6 @@ class FinetuneOptions(RunOptions):
         description="Folder of the run. The model, scores, answers and log are written there.",
         json_schema_extra={"short": "-o", "field": None},
     )
-    config: Path | None = option(help_texts.CONFIG, None, short="-c")
     task: str | None = option("Kind of task: {kept.tasks.kinds:TASKS}.")
     format: str | None = option(
         "Format of the files: {kept.tasks.datasets.formats:FORMATS}. table is CSV, TSV or "
@@ -44,7 +43,6 @@ class FinetuneOptions(RunOptions):
         "folder of TRAIN, otherwise a share of TRAIN)."
     )
     test: Path | None = option(help_texts.TEST)
-    kg: Path | None = option(help_texts.KG)
     model: Path | None = option(
         "Folder of a trained model to fine-tune. Give either this or --method."
     )
@@ -52,8 +50,6 @@ class FinetuneOptions(RunOptions):
         "Method of a new encoder, with the settings of its recipe: "
         "{kept.methods:METHODS}. Give either this or --model."
     )
-    as_published: bool | None = option(help_texts.AS_PUBLISHED)
-    host: str | None = option(help_texts.HOST, check="local or hub")
     adapter: tuple[Path, ...] = option(
         "For a new encoder (--method): folder of a trained adapter, or of a run that "
         "trained one. May be repeated.",
@@ -96,28 +92,8 @@ class FinetuneOptions(RunOptions):
     batch_size: int | None = option(
         "Number of examples per batch. Default: 16.", TRAINING, bounds=(1, bounds.MAX_COUNT)
     )
-    learning_rate: float | None = option(
-        help_texts.LEARNING_RATE, TRAINING, flag="--lr", bounds=(bounds.LEAST_RATE, bounds.MAX_RATE)
-    )
     evaluate_every: int | None = option(
         "Evaluate on the development examples after every so many steps and log the score.",
         TRAINING,
         bounds=(1, bounds.MAX_COUNT),
     )
-    seed: int | None = option(help_texts.SEED, TRAINING, bounds=(0, bounds.MAX_SEED))
-    threads: int | None = option(help_texts.THREADS, TRAINING, bounds=(1, bounds.MAX_THREADS))
-    device: str | None = option(help_texts.DEVICE, TRAINING)
-    shard: tuple[str, ...] = option(help_texts.SHARD, TRAINING, default=(), metavar="PART")
-    budget_minutes: float | None = option(
-        help_texts.BUDGET_MINUTES, TRAINING, bounds=(bounds.LEAST_MINUTES, bounds.MAX_MINUTES)
-    )
-    settings: tuple[str, ...] = option(
-        "Any other setting of the run, such as max_train=500. May be repeated.",
-        None,
-        default=(),
-        flag="--set",
-        metavar="NAME=VALUE",
-    )
-    track: tuple[str, ...] = option(help_texts.TRACK, None, default=(), metavar="NAME")
-    resume: bool = option(help_texts.RESUME, None, default=False)
-    skip_damaged: bool = option(help_texts.SKIP_DAMAGED, None, default=False)

@@ -36,6 +36,7 @@ from kept.graphs.edit import without_fact
 from kept.graphs.explain import fact_in_words
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph
 from kept.graphs.views import View
+from kept.graphs.windows import LONG, Long
 from kept.heads.model import KnowledgeForTask
 from kept.heads.span import SpanOptions
 from kept.inputs.views import builder_for, view_for
@@ -167,11 +168,13 @@ class Predictor:
         threshold: float = 0.0,
         case: Case = "smart",
         link_method: Method = BY_NAMES,
+        long: Long = "cut",
         links_given: bool = False,
     ) -> None:
         self.model, self.tokenizer, self.task = model.eval(), tokenizer, task
         self.case: Case = case
         self.link_method: Method = link_method
+        self.long: Long = long
         self.links_given = links_given
         self.markers, self.threshold = markers or TASKS[task].markers, threshold
         self.method = method_of(model.encoder)
@@ -202,8 +205,8 @@ class Predictor:
             config = json.loads(settings_text(path))
             task, markers = config["task"], config.get("markers")
             threshold = float(config.get("threshold", 0.0))
-            own_case = config.get("case", "smart")
-            _require_known(task, markers, threshold, own_case)
+            own_case, long = config.get("case", "smart"), config.get("long", "cut")
+            _require_known(task, markers, threshold, own_case, long)
         except (
             ValueError,
             KeyError,
@@ -224,6 +227,7 @@ class Predictor:
             threshold=threshold,
             case=case or own_case,
             link_method=_link_method(Path(folder) / FIT_FILE),
+            long=long,
             links_given=bool(_data_of_fit(Path(folder) / FIT_FILE).get("links_given", False)),
         )
 
@@ -320,22 +324,26 @@ class Predictor:
         graph, kind = self._graph(kg), self._one_class()
         (example,) = self._examples([question], graph, linker)
         data = self._reported([example], graph)
-        word_graph = data.sample_graph(0, epoch=0, seed=0)
-        relations = [
-            node
-            for node in (word_graph.kinds == NodeKind.RELATION).nonzero()[0].tolist()
-            if word_graph.origins[node, 1] >= 0
-        ]
+        graphs = [data.sample_graph(0, epoch=0, seed=0, window=w) for w in range(data.n_rows(0))]
+        facts = _in_windows(graphs, [[("", [n]) for n in _shown_facts(each)] for each in graphs])
+        groups = _in_windows(graphs, [_groups(each, _shown_facts(each)) for each in graphs])
         links = example.linked.links
         linked = [i for i, link in enumerate(links) if link.entity or link.candidates]
-        batches = [
-            data.sample(0, epoch=0, seed=0),
-            *(data.encode_graph(0, without_fact(word_graph, node)) for node in relations),
-            *self._without_links(example, linked, graph),
+        whole = data.sample(0, epoch=0, seed=0)
+        without = [
+            {w: data.encode_graph(0, _without_facts(graphs[w], gone), w) for w, gone in at.items()}
+            for _, at in (*facts, *groups)
         ]
-        groups = _groups(word_graph, relations)
-        batches += [data.encode_graph(0, _without_facts(word_graph, each)) for _, each in groups]
-        scores = self._scores(batches, kind)
+        scores = self._scores(
+            whole,
+            [
+                {},
+                *without[: len(facts)],
+                *(_rows(each) for each in self._without_links(example, linked, graph)),
+                *without[len(facts) :],
+            ],
+            kind,
+        )
         names = self.model.question().labels
         if about is not None and about not in names:
             raise ConfigError(f"{about!r} is not a class; there are {', '.join(names)}")
@@ -350,27 +358,36 @@ class Predictor:
             change = float(scores[0, followed]) - score
             return Influence(kind, what, row, link, score, change, labels[index], attention)
 
-        attention = self._attention(batches[0], [data.fact_nodes(word_graph, n) for n in relations])
-        influences = [
-            influence("fact", fact_in_words(graph, row), row, link, 1 + i, attention[i])
-            for i, (link, row, _) in enumerate(word_graph.origins[relations].tolist())
-        ]
-        n_before = 1 + len(relations)
+        shares: dict[tuple[int, int], float | None] = {}
+        for w, each in enumerate(graphs):
+            nodes = _shown_facts(each)
+            places = [data.fact_nodes(each, node) for node in nodes]
+            row = self._attention(whole.take(slice(w, w + 1)), places)
+            shares |= {(w, node): share for node, share in zip(nodes, row, strict=True)}
+        influences = []
+        for i, (_, at) in enumerate(facts):
+            w, (node,) = next(iter(at.items()))
+            link, fact, _ = graphs[w].origins[node].tolist()
+            attention = shares[w, node]
+            what = fact_in_words(graph, fact)
+            influences.append(influence("fact", what, fact, link, 1 + i, attention))
+        n_before = 1 + len(facts)
         influences += [
             influence("link", _link_in_words(example.linked, i), None, i, n_before + n, None)
             for n, i in enumerate(linked)
         ]
         n_single = n_before + len(linked)
         together = []
-        for index, (why, nodes) in enumerate(groups, n_single):
-            rows = word_graph.origins[nodes, 1].tolist()
+        for index, (why, at) in enumerate(groups, n_single):
+            w, nodes = next(iter(at.items()))
+            rows = graphs[w].origins[nodes, 1].tolist()
             score = float(scores[index, followed])
             together.append(
                 GroupInfluence(
                     why,
                     tuple(fact_in_words(graph, each) for each in rows),
                     tuple(rows),
-                    int(word_graph.origins[nodes[0], 0]),
+                    int(graphs[w].origins[nodes[0], 0]),
                     score,
                     float(scores[0, followed]) - score,
                     labels[index],
@@ -392,13 +409,17 @@ class Predictor:
         kg: KnowledgeGraph | str | Path,
         linker: Linker | None = None,
     ) -> Reading:
-        """Return the answer to one text and what was read for it; raises as `explain` does."""
+        """Return the answer to one text and what was read for it; raises as `explain` does.
+
+        Of a text in several windows the graph and the batch are those of the first.
+        """
         graph, kind = self._graph(kg), self._one_class()
         data = self._reported(self._examples([question], graph, linker), graph)
         word_graph, batch = data.sample_graph(0, epoch=0, seed=0), data.sample(0, epoch=0, seed=0)
-        scores = self._scores([batch], kind)[0]
+        scores = self._scores(batch, [{}], kind)[0]
         named = dict(zip(self.model.question().labels, scores.tolist(), strict=True))
-        return Reading(self._label(scores, kind), named, word_graph, batch, data.view)
+        first = batch.take(slice(0, 1))
+        return Reading(self._label(scores, kind), named, word_graph, first, data.view)
 
     def _one_class(self) -> TaskKind:
         """The kind of the task; raises `ConfigError` for one that has no score of each class."""
@@ -455,6 +476,7 @@ class Predictor:
             problem_type=self.model.question().problem_type,
             labels=None,
             spans=self._span_options(),
+            long=self.long,
         )
         if data.cut_off and is_whole:
             raise ConfigError(
@@ -511,12 +533,28 @@ class Predictor:
         shares = rollout(self.model, batch)[read].mean(0)
         return [float(shares[group].sum()) if len(group) else None for group in nodes]
 
-    def _scores(self, batches: Sequence[KnowledgeBatch], kind: TaskKind) -> Tensor:
-        """`[batch class]`: probabilities, or the number of a regression."""
+    def _scores(
+        self,
+        whole: KnowledgeBatch,
+        changed: Sequence[Mapping[int, KnowledgeBatch]],
+        kind: TaskKind,
+    ) -> Tensor:
+        """`[change class]`: probabilities, or the number of a regression.
+
+        `whole` is a text, a row for each window; a change says what is read in the place of some.
+        """
+        rows = [whole, *(row for each in changed for row in each.values())]
         pad_id = hosts.padding_id(self.tokenizer)
-        batch = KnowledgeBatch.stack(batches, word_pad_id=pad_id).to(self.model.device)
-        logits: Tensor = self.model(batch).class_logits.double().cpu()
-        return kind.shares(logits)
+        batch = KnowledgeBatch.stack(rows, word_pad_id=pad_id).to(self.model.device)
+        logits = self.model(batch).class_logits.double().cpu()
+        others = iter(logits[len(whole) :])
+        texts = []
+        for each in changed:
+            windows = logits[: len(whole)].clone()
+            for window in each:
+                windows[window] = next(others)
+            texts.append(windows.mean(0))
+        return kind.shares(torch.stack(texts))
 
     def _label(self, scores: Tensor, kind: TaskKind) -> str:
         return kind.answer(scores, self.model.question().labels, self.threshold)
@@ -582,14 +620,25 @@ def _link_method(path: Path) -> Method:
     return cast(Method, method)
 
 
-def _require_known(task: Any, markers: Any, threshold: float, case: Any) -> None:
+def _require_known(task: Any, markers: Any, threshold: float, case: Any, long: Any) -> None:
     """Raise `ValueError` for settings that no run of `kept finetune` writes."""
-    tables = (("task", task, TASKS), ("markers", markers, MARKERS), ("case", case, CASES))
+    tables = (
+        ("task", task, TASKS),
+        ("markers", markers, MARKERS),
+        ("case", case, CASES),
+        ("long", long, LONG),
+    )
     for what, name, names in tables:
         if name not in [*names, *([None] if what == "markers" else [])]:
             raise ValueError(f"{what} {name!r} is none of {', '.join(names)}")
     if not math.isfinite(threshold):
         raise ValueError(f"threshold is {threshold}, which is not a finite number")
+
+
+def _shown_facts(word_graph: WordKnowledgeGraph) -> list[int]:
+    """Relation nodes of facts that links bring."""
+    nodes = (word_graph.kinds == NodeKind.RELATION).nonzero()[0]
+    return [int(node) for node in nodes if word_graph.origins[node, 1] >= 0]
 
 
 def _groups(
@@ -615,8 +664,29 @@ def _far_ends(word_graph: WordKnowledgeGraph, relation: int) -> list[int]:
     return [int(word_graph.ids[node]) for node in ends if word_graph.origins[node, 1] >= 0]
 
 
+def _rows(batch: KnowledgeBatch) -> dict[int, KnowledgeBatch]:
+    return {row: batch.take(slice(row, row + 1)) for row in range(len(batch))}
+
+
+def _in_windows(
+    graphs: Sequence[WordKnowledgeGraph], groups: Sequence[Sequence[tuple[str, list[int]]]]
+) -> list[tuple[str, dict[int, list[int]]]]:
+    """Groups of relation nodes, by window, as one for all windows that show the same facts."""
+    joined: dict[Any, tuple[str, dict[int, list[int]]]] = {}
+    for w, (word_graph, of_window) in enumerate(zip(graphs, groups, strict=True)):
+        for why, nodes in of_window:
+            facts = tuple(map(tuple, word_graph.origins[nodes, :2].tolist()))
+            number = 0  # of the same facts in this window
+            while w in joined.get((why, facts, number), ("", {}))[1]:
+                number += 1
+            joined.setdefault((why, facts, number), (why, {}))[1][w] = nodes
+    return list(joined.values())
+
+
 def _without_facts(word_graph: WordKnowledgeGraph, relations: Sequence[int]) -> WordKnowledgeGraph:
     """The graph without several facts; nodes move when one goes, so each is looked up anew."""
+    if len(relations) == 1:
+        return without_fact(word_graph, relations[0])
     origins = [tuple(word_graph.origins[node, :2].tolist()) for node in relations]
     for link, row in origins:
         nodes = np.flatnonzero(

@@ -13,7 +13,7 @@ from typing import Any
 
 from kept.adapters.inside import PLACES
 from kept.auto.saved import saved_builder
-from kept.inputs.lengths import LENGTHS, with_lengths
+from kept.inputs.lengths import LENGTHS, with_lengths, with_windows
 from kept.methods import BASELINE, method, title
 from kept.options import merged
 from kept.tasks.datasets.formats import TASKS
@@ -58,10 +58,10 @@ def with_defaults(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return fields of a new run with its method's recipe and the length of its texts.
 
     Its budget is that of `with_budget`, its precision auto and its batches by length where nothing
-    else is given, but for `as_published`. A `model` brings the length with which it was trained,
-    where `graph` has other settings alone.
+    else is given, but for `as_published`; longer texts are read in windows. A `model` brings the
+    length with which it was trained, where `graph` has other settings alone.
     """
-    completed = with_faster_training(with_lengths(with_recipe(with_budget(fields))))
+    completed = with_faster_training(with_lengths(with_recipe(with_budget(with_windows(fields)))))
     model, graph = completed.get("model"), completed.get("graph")
     if isinstance(model, str | Path) and isinstance(graph, Mapping) and "max_words" not in graph:
         saved = saved_builder(model)

@@ -24,7 +24,7 @@ from kept.heads.model import KnowledgeForTask, Question
 from kept.inputs.controls.link_errors import LinkErrors
 from kept.randomness import generator
 from kept.tasks.datasets.example import TaskExample
-from kept.tasks.kinds import Prediction, ScoredItem, task_kind
+from kept.tasks.kinds import Prediction, ScoredItem, TaskKind, task_kind
 from kept.tasks.scores.counts import Answers
 from kept.tasks.scores.scores import Baseline, scores
 from kept.training.finetuning.config import FinetuneConfig
@@ -244,11 +244,10 @@ def _scored(
 
     def words() -> list[list[int]]:
         assert batch.target_spans is not None
-        spans: list[list[int]] = batch.target_spans[rows.start, : len(example.targets)].tolist()
-        return spans
+        return data.word_places(item, batch.target_spans[rows], logits.shape[1])
 
     return ScoredItem(
-        logits=logits[rows],
+        logits=_of_text(data.kind, logits[rows]),
         classes=question.labels,
         threshold=threshold,
         text=example.linked.text,
@@ -263,9 +262,30 @@ def class_logits(
 ) -> Float[Tensor, "item class"]:
     """The logits of every item of `data`, for tasks with one answer a text; float32."""
     rows = torch.empty(len(data), len(model.question().labels))
-    for indices, _, _, logits in _answered(model, data, batch_size, 0):
-        rows[indices] = logits
+    for indices, samples, _, logits in _answered(model, data, batch_size, 0):
+        parts = torch.split(logits, [*map(len, samples)])
+        rows[indices] = torch.cat([_of_text(data.kind, part) for part in parts])
     return rows
+
+
+def _of_text(kind: TaskKind, logits: Tensor) -> Tensor:
+    """The logits of a text, of one answer the mean of its windows'; `[1 class]` then."""
+    is_mean = kind.rows == "one" and not kind.labels_nodes and len(logits) > 1
+    return logits.mean(0, keepdim=True) if is_mean else logits
+
+
+def _batches(data: TaskData, batch_size: int) -> list[list[int]]:
+    """The items of each batch, the shortest first; of texts in windows each window counts."""
+    batches: list[list[int]] = []
+    room = 0
+    for item in sorted(range(len(data)), key=lambda i: (data.n_nodes(i), i)):
+        n_rows = data.n_rows(item) if data.kind.rows == "one" else 1
+        if not batches or n_rows > room:
+            batches.append([])
+            room = batch_size
+        batches[-1].append(item)
+        room -= n_rows
+    return batches
 
 
 def _answered(
@@ -282,11 +302,9 @@ def _answered(
     """
     was_training = model.training
     model.eval()
-    order = sorted(range(len(data)), key=lambda i: (data.n_nodes(i), i))
-    starts = range(0, len(order), batch_size)
-    for turn in range(0, len(starts), together.n):
-        start = starts[min(turn + together.rank, len(starts) - 1)]
-        indices = order[start : start + batch_size]
+    batches = _batches(data, batch_size)
+    for turn in range(0, len(batches), together.n):
+        indices = batches[min(turn + together.rank, len(batches) - 1)]
         samples = data.samples(indices, epoch=0, seed=0)
         batch = data.collate(samples, epoch=0, seed=0, step=0)
         if task:

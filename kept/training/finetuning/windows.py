@@ -1,4 +1,4 @@
-"""A question's rows: windows of a long context, one around its targets, or its choices.
+"""A question's rows: windows of a long context, or its choices.
 
 Axis legend: word (word pieces), window.
 """
@@ -14,9 +14,6 @@ from entity_linking.mentions import Mention
 from kept.errors import ConfigError
 from kept.graphs.words import Words
 from kept.heads.span import SpanOptions
-
-WHOLE = 1 << 24
-"""More word pieces than a text has: nothing is cut before there are windows."""
 
 
 def windows(words: Words, context: int, *, max_words: int, options: SpanOptions) -> list[Words]:
@@ -42,29 +39,6 @@ def windows(words: Words, context: int, *, max_words: int, options: SpanOptions)
     return [words[np.sort(np.r_[always, second[at : at + room]])] for at in begins]
 
 
-def around_targets(words: Words, targets: Sequence[Mention], *, max_words: int) -> Words | None:
-    """The window of at most `max_words` pieces of a text that has its targets in the middle.
-
-    `words` are those of the whole text. The special ones stay. Where the targets do not fit, their
-    first pieces are enough, at the window's start. None where these are too far apart, or a target
-    has no piece.
-    """
-    bounds = np.array([(target.start, target.end) for target in targets], np.int32)
-    pieces = pieces_of_all(words.spans, bounds.reshape(-1, 2))
-    is_special = words.spans[:, 0] < 0
-    special, text = np.flatnonzero(is_special), np.flatnonzero(~is_special)
-    room = max_words - len(special)
-    if not len(pieces) or (pieces[:, 0] >= pieces[:, 1]).any():
-        return None
-    first, stop = np.searchsorted(text, [pieces[:, 0].min(), pieces[:, 1].max()]).tolist()
-    if stop - first > room:
-        stop = int(np.searchsorted(text, pieces[:, 0].max())) + 1
-    if stop - first > room:
-        return None
-    first = min(max(first - (room - (stop - first)) // 2, 0), max(len(text) - room, 0))
-    return words[np.sort(np.r_[special, text[first : first + room]])]
-
-
 def choice_rows(
     words: Words, context: int, choices: Sequence[Mention], *, max_words: int
 ) -> list[Words]:
@@ -88,6 +62,14 @@ def choice_rows(
             )
         rows.append(words[np.sort(np.r_[special, first[-room:], start:stop])])
     return rows
+
+
+def choice_pieces(words: Words, context: int, choices: Sequence[Mention]) -> Words:
+    """The pieces of a question and of its choices, without those of the signs between choices."""
+    bounds = np.array([(choice.start, choice.end) for choice in choices], np.int32)
+    ranges = pieces_of_all(words.spans, bounds).tolist()
+    question = np.flatnonzero(words.spans[:, 0] < context)
+    return words[np.sort(np.r_[question, *(np.arange(*each) for each in ranges)])]
 
 
 def n_pieces(words: Words, mention: Mention) -> int:

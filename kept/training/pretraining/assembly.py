@@ -74,6 +74,7 @@ def _texts(
         view=view_for(method_spec, graph, tokenizer, config.view),
         objectives=objectives,
         documents=documents,
+        long=config.long,
     )
     data.notes = [] if note is None else [note]
     data.require_read(

@@ -14,6 +14,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from kept.graphs.builder import BuilderConfig
+from kept.graphs.windows import Long
 from kept.methods import BASELINE, method, method_key
 from kept.training.config import RunConfig, TrainConfig
 
@@ -35,10 +36,10 @@ class PretrainConfig(RunConfig):
     encoder's configuration, `view` those of the method's view. `start_from` is the folder of an
     earlier run, for the initial weights of the encoder and of a head over words; `train_only` names
     the encoder's parts to train (all, if empty), so that schedules of several stages are several
-    runs; `redirects` is a file by which links of `text` are resolved; `freeze` names parts that
-    stay, such as "words", the host's word table. `as_published`: options, view and graph are the
-    paper's where none are given, not the recipe's, which `kept.training.pretraining.recipes` fills
-    in.
+    runs; `long` "windows" makes several examples of a text that is too long; `redirects` is a file
+    by which links of `text` are resolved; `freeze` names parts that stay, such as "words", the
+    host's word table. `as_published`: options, view and graph are the paper's where none are given,
+    not the recipe's, which `kept.training.pretraining.recipes` fills in.
     """
 
     host: str = "minilm"
@@ -49,6 +50,7 @@ class PretrainConfig(RunConfig):
     treebank: tuple[Path, ...] = Field((), validate_default=True)
     kg: Path | None = Field(None, validate_default=True)
     graph: BuilderConfig = BuilderConfig()
+    long: Long = "cut"
     objectives: dict[str, dict[str, Any]] = Field(default_factory=dict)
     options: dict[str, Any] = Field(default_factory=dict)
     view: dict[str, Any] = Field(default_factory=dict)

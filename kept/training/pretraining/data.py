@@ -12,6 +12,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ from kept.graphs.cuts import cut_of
 from kept.graphs.graph import WordKnowledgeGraph
 from kept.graphs.places import target_spans
 from kept.graphs.views import View
+from kept.graphs.windows import Long, parts_of
 from kept.graphs.words import PairTemplate, Words, encode_words, join_texts
 from kept.inputs.flat_texts import (
     encode_texts,
@@ -58,7 +60,9 @@ class WordGraphData:
     label each sample and complete each batch, in this order. Where one of them needs pairs
     (`Preparation.pairing`), sample i is a pair around text i, sampled anew in every epoch;
     `documents` are the numbers of texts that belong together, in order (all, if absent). Where one
-    of them rewrites texts, they are tokenised for every sample. Raises `ConfigError` when no link
+    of them rewrites texts, they are tokenised for every sample. `long` "windows": a text that is
+    too long becomes several, one after another (`kept.graphs.windows.parts_of`); "cut": its first
+    pieces are read. Raises `ConfigError` when no link
     leads into `graph` and view or objectives read it, unless `require_links` is false (a control
     without knowledge); `NoKnowledgeError` where view or objective read nothing of it, unless
     `require_read` is false (a control that may leave nothing); `HostError` for a slow tokenizer.
@@ -76,8 +80,22 @@ class WordGraphData:
         documents: Sequence[int] | None = None,
         require_links: bool = True,
         require_read: bool = True,
+        long: Long = "cut",
     ) -> None:
         self.graph, self.builder, self.view = graph, builder, view
+        n_words, n_texts, counts = builder.max_words, len(texts), list[int]()
+        room = min(n_words, view.most_words(builder))
+        self._words, self._word_offsets = encode_texts(texts, tokenizer, n_words)
+        if long == "windows":
+            parts = {
+                i: parts_of(texts[i], tokenizer, max_words=room)
+                for i in np.flatnonzero(np.diff(self._word_offsets) >= room).tolist()
+            }
+            counts = [len(each) for each in parts.values() if len(each) > 1]
+            documents = _sizes(documents, [len(parts.get(i, [0])) for i in range(n_texts)])
+            texts = [part for i, text in enumerate(texts) for part in parts.get(i, [text])]
+        if counts:
+            self._words, self._word_offsets = encode_texts(texts, tokenizer, n_words)
         self.notes: list[str] = []  # what was done to the texts, for the screen
         self._word_pad_id = hosts.padding_id(tokenizer)
         self._texts = list(texts)
@@ -105,9 +123,9 @@ class WordGraphData:
             self._require_links()
         self._rewriter = _rewriter(self.preparations)
         self._tokenizer = tokenizer if self._rewriter else None
-        self._words, self._word_offsets = encode_texts(texts, tokenizer, builder.max_words)
-        self.cut, self._lost_links = cut_of(
-            texts, self._words, self._word_offsets, tokenizer, builder.max_words
+        cut, self._lost_links = cut_of(texts, self._words, self._word_offsets, tokenizer, n_words)
+        self.cut = dataclasses.replace(
+            cut, n_texts=n_texts, n_windowed=len(counts), n_windows=sum(counts)
         )
         self._pairs = _pairs(self.preparations, texts, documents)
         self._template = None if self._pairs is None else PairTemplate.of(tokenizer)
@@ -349,6 +367,14 @@ class WordGraphData:
         fields = json.dumps([*options, self._word_pad_id], default=_name)
         digest.update(fields.encode())
         return digest.hexdigest()
+
+
+def _sizes(documents: Sequence[int] | None, n_parts: Sequence[int]) -> list[int] | None:
+    """Return how many parts each document has, from its texts and the parts of each."""
+    if documents is None or sum(documents) != len(n_parts):
+        return None if documents is None else [*documents]
+    parts = iter(n_parts)
+    return [sum(islice(parts, n)) for n in documents]
 
 
 def _name(policy: Any) -> str:

@@ -8,10 +8,10 @@ from typing import Any
 from pydantic import Field
 
 from kept import bounds, help_texts
-from kept.training.options import TRAINING, RunOptions, option
+from kept.training.options import TRAINING, EncoderRunOptions, option
 
 
-class PretrainOptions(RunOptions):
+class PretrainOptions(EncoderRunOptions):
     """What `kept pretrain` is given; a field is an option, its description the help.
 
     >>> PretrainOptions(output="run", objective=("mlm",), steps=5).fields()
@@ -22,19 +22,15 @@ class PretrainOptions(RunOptions):
         description="Folder of the run. The model, checkpoints, log and curves are written there.",
         json_schema_extra={"short": "-o", "field": None},
     )
-    config: Path | None = option(help_texts.CONFIG, None, short="-c")
-    kg: Path | None = option(help_texts.KG)
     text: tuple[Path, ...] = option(help_texts.LINKED_TEXT, default=())
     redirects: Path | None = option(help_texts.REDIRECTS, metavar="FILE")
     treebank: tuple[Path, ...] = option(
         "Treebank in CoNLL-U, plain or compressed, instead of --text. May be repeated.", default=()
     )
-    host: str | None = option(help_texts.HOST, check="local or hub")
     method: str | None = option(
         "Method to pre-train, with the settings of its recipe: colake (the default), or "
         "one of {kept.methods:METHODS}."
     )
-    as_published: bool | None = option(help_texts.AS_PUBLISHED)
     objective: tuple[str, ...] = option(
         "Train this objective with its default options instead of those of the method: "
         "one of {kept.objectives.model:OBJECTIVES}. May be repeated.",
@@ -60,9 +56,6 @@ class PretrainOptions(RunOptions):
         TRAINING,
         bounds=(1, bounds.MAX_COUNT),
     )
-    learning_rate: float | None = option(
-        help_texts.LEARNING_RATE, TRAINING, flag="--lr", bounds=(bounds.LEAST_RATE, bounds.MAX_RATE)
-    )
     entity_learning_rate: float | None = option(
         "Learning rate of the entity table (default: 0.001).",
         TRAINING,
@@ -75,28 +68,11 @@ class PretrainOptions(RunOptions):
         flag="--warmup",
         bounds=(0, bounds.MAX_COUNT),
     )
-    seed: int | None = option(help_texts.SEED, TRAINING, bounds=(0, bounds.MAX_SEED))
     workers: int | None = option(
         "Number of processes that build batches (default: the training process does).",
         TRAINING,
         bounds=(0, bounds.MAX_THREADS),
     )
-    threads: int | None = option(help_texts.THREADS, TRAINING, bounds=(1, bounds.MAX_THREADS))
-    device: str | None = option(help_texts.DEVICE, TRAINING)
-    shard: tuple[str, ...] = option(help_texts.SHARD, TRAINING, default=(), metavar="PART")
-    budget_minutes: float | None = option(
-        help_texts.BUDGET_MINUTES, TRAINING, bounds=(bounds.LEAST_MINUTES, bounds.MAX_MINUTES)
-    )
-    settings: tuple[str, ...] = option(
-        "Any other setting of the run, such as training.clip_norm=0.5. May be repeated.",
-        None,
-        default=(),
-        flag="--set",
-        metavar="NAME=VALUE",
-    )
-    track: tuple[str, ...] = option(help_texts.TRACK, None, default=(), metavar="NAME")
-    resume: bool = option(help_texts.RESUME, None, default=False)
-    skip_damaged: bool = option(help_texts.SKIP_DAMAGED, None, default=False)
 
     def fields(self) -> dict[str, Any]:
         """As any run's; `objective` are names, with their default options."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kept.errors import ConfigError
-from kept.inputs.lengths import with_lengths
+from kept.inputs.lengths import with_lengths, with_windows
 from kept.methods import METHODS, method_key
 from kept.model_files import readable
 from kept.model_settings import settings_text
@@ -49,8 +49,12 @@ def with_recipe(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_defaults(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields of a new run: its method's recipe, lengths, precision left open."""
-    return with_auto_precision(with_lengths(with_recipe(fields), default=DEFAULT_METHOD))
+    """Return fields of a new run: its method's recipe, lengths, precision left open.
+
+    Texts that are longer are read in windows, those of a treebank aside.
+    """
+    completed = dict(fields) if fields.get("treebank") else with_windows(fields)
+    return with_auto_precision(with_lengths(with_recipe(completed), default=DEFAULT_METHOD))
 
 
 def _is_published(run: Path) -> bool:

@@ -95,7 +95,7 @@ def _blocks(
 ) -> Iterator[Record | TripleBlock]:
     with pq.ParquetFile(path) as file:
         layout = _layout(path, file, order, header)
-        _require_affordable(path, file, report)
+        require_affordable(path, file, report)
         places = _places(layout)
         _require_names(path, file.schema_arrow, places)
         if layout.unused and order is None:
@@ -199,7 +199,8 @@ def _records(
             report.reject(str(path), n_read + number + 1, 0, fault, raw)
 
 
-def _require_affordable(path: Path, file: pq.ParquetFile, report: DamageReport) -> None:
+def require_affordable(path: Path, file: pq.ParquetFile, report: DamageReport) -> None:
+    """Raise `BudgetError` for a file that unfolds to more than the budget allows."""
     groups = (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups))
     n_bytes = sum(int(group.total_byte_size) for group in groups)
     limit = report.budget.expansion

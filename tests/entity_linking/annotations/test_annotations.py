@@ -230,15 +230,15 @@ def test_what_is_no_item_of_wikidata_is_nil(tmp_path: Path, name: str) -> None:
 def test_links_move_between_an_article_and_its_excerpt() -> None:
     article = Excerpt("Ann left Ulm. She saw Paris. Bob slept.", 14, 28, "7")
     assert article.excerpt == "She saw Paris."
-    given = LinkedText(article.excerpt, (gold_link(8, 13, "Q90"),), "7")
+    excerpt = LinkedText(article.excerpt, (gold_link(8, 13, "Q90"),), "7")
     around = LinkedText(
         article.text,
         tuple(gold_link(a, b, e) for a, b, e in ((0, 3, "Q1"), (14, 17, "Q1"), (29, 32, "Q2"))),
     )
-    whole = article.placed(given, around)
+    whole = article.placed(excerpt, around)
     named = [article.text[k.mention.start : k.mention.end] for k in whole.links]
     assert named == ["Ann", "Paris", "Bob"]  # what the article has inside gives way
-    assert article.cut(whole) == given
+    assert article.cut(whole) == excerpt
     with pytest.raises(LinkingError, match="excerpt 3 to 99 is not inside the article 7"):
         Excerpt("short", 3, 99, "7")
 

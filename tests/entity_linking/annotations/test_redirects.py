@@ -121,8 +121,8 @@ def test_pre_training_resolves_and_counts(files: Path) -> None:
     for name, flags in (("without", ()), ("with", ("--redirects", files / "redirects.tsv"))):
         done = run(*line, "-o", files / name, *flags)
         assert done.exit_code == 0, done.output
-        shown = " ".join(done.stderr.split())
-        assert ("6 of 12 links were redirects and are resolved" in shown) is bool(flags)
+        stderr = " ".join(done.stderr.split())
+        assert ("6 of 12 links were redirects and are resolved" in stderr) is bool(flags)
         shares[name] = json.loads((files / name / "coverage.json").read_text())["with_link"]
     assert shares == {"without": 6, "with": 12}
 

@@ -42,8 +42,8 @@ def simulated(n: int, *, temperature: float, nil: float | None, seed: int = 0) -
         scores = draws.normal(5, 3, int(draws.integers(1, 6)))
         logits = np.append(scores, -np.inf if nil is None else nil) / temperature
         share = np.exp(logits - logits.max())
-        drawn = int(draws.choice(len(share), p=share / share.sum()))
-        right = drawn if drawn < len(scores) else None
+        label = int(draws.choice(len(share), p=share / share.sum()))
+        right = label if label < len(scores) else None
         results.append(Answer(scores, right, right is not None or i % 2 == 0, i // 3))
     return results
 
@@ -53,8 +53,8 @@ def likelihood(seen: list[Answer], temperature: float, nil: float | None) -> flo
     for each in seen:
         logits = [s / temperature for s in each.scores.tolist()]
         logits.append(-np.inf if nil is None else nil / temperature)
-        place = len(logits) - 1 if each.right is None else each.right
-        total += logits[place] - np.logaddexp.reduce(logits)
+        position = len(logits) - 1 if each.right is None else each.right
+        total += logits[position] - np.logaddexp.reduce(logits)
     return total
 
 
@@ -207,11 +207,11 @@ def test_lost_mentions_make_doubtful_links_pay() -> None:
         return Answer(np.array([score, 0.0]), right, right is not None, 0)
 
     doubtful = [seen(0.2, 0), seen(0.2, None), seen(0.2, None), seen(0.2, None)]
-    given = [*(seen(5.0, 0) for _ in range(4)), *doubtful]
-    assert fit_threshold(given, Decision()).nil_below > 0.5
-    assert fit_threshold(given, Decision(), n_missed=20).nil_below == 0.0
+    mentions = [*(seen(5.0, 0) for _ in range(4)), *doubtful]
+    assert fit_threshold(mentions, Decision()).nil_below > 0.5
+    assert fit_threshold(mentions, Decision(), n_missed=20).nil_below == 0.0
     with pytest.raises(ScoreError, match="n_missed is -1"):
-        fit_threshold(given, Decision(), n_missed=-1)
+        fit_threshold(mentions, Decision(), n_missed=-1)
 
 
 def test_answers_are_read_from_links() -> None:

@@ -53,9 +53,9 @@ def test_each_kind_is_judged_by_what_the_others_teach() -> None:
     assert len(seen) == 2 * min(len(each.links) for each in by_kind.values())
     decision = decision_for_other_kinds(by_kind, QUICK.seed)
     assert decision.nil_from == 0.7
-    told, right = confidences(seen, decision)
+    sure, right = confidences(seen, decision)
     raw, _ = confidences(seen, replace(decision, curve=()))
-    before, after = (calibration_score(sure, right).ece_width for sure in (raw, told))
+    before, after = (calibration_score(sure, right).ece_width for sure in (raw, sure))
     assert after < 0.05 < before
     half = len(seen) // 2
     assert right[:half].mean() > right[half:].mean() + 0.1  # plain texts come first
@@ -106,9 +106,9 @@ def test_confidence_follows_the_share_of_names_that_are_linked() -> None:
     for n_linked, right in ((80, 0.9), (65, 0.75), (50, 0.6)):
         texts = texts_of(n_linked, 100 - n_linked)
         assert share_linked(texts) == n_linked / 100
-        own = adapted(start, above_linked(kinds), texts)
-        assert own.confidence(np.array([np.log(3.0)])) == pytest.approx(right, abs=1e-6)
-        assert (own.nil_score, own.nil_from) == (start.nil_score, start.nil_from)
+        decision = adapted(start, above_linked(kinds), texts)
+        assert decision.confidence(np.array([np.log(3.0)])) == pytest.approx(right, abs=1e-6)
+        assert (decision.nil_score, decision.nil_from) == (start.nil_score, start.nil_from)
 
 
 def test_moving_a_curve_keeps_the_order_of_links() -> None:

@@ -94,9 +94,9 @@ def test_each_link_is_judged_by_itself(index: DenseIndex) -> None:
     one = mention_of("Paris", "Paris", "Q90").links[0]
     links = (one, replace(one, mention=Mention(9, 14)))
     together = scorer.scores([LinkedText("Paris in Texas", links)])[0]
-    for link, own in zip(links, together, strict=True):
+    for link, score in zip(links, together, strict=True):
         (alone,) = scorer.scores([LinkedText("Paris in Texas", (link,))])[0]
-        np.testing.assert_array_equal(alone, own)
+        np.testing.assert_array_equal(alone, score)
 
 
 def test_unknown_entities_score_like_the_average(index: DenseIndex) -> None:
@@ -115,17 +115,17 @@ def test_repeats_are_read_once(index: DenseIndex) -> None:
         ContextScorer(index, shared, window=4),
     )
     linked = pipeline.link(["Paris, in Texas"] * 5)
-    assert encoder.asked == ["Paris", "Paris, in Texas"]
+    assert encoder.surfaces == ["Paris", "Paris, in Texas"]
     assert len({text.links[0].entity for text in linked}) == 1
     before = shared.encode(["a", "b"])
     np.testing.assert_array_equal(shared.encode(["b", "a", "b"]), before[[1, 0, 1]])
-    assert len(encoder.asked) == 4
+    assert len(encoder.surfaces) == 4
     shared.encode(["a"])
     shared.encode(["c"])  # b goes: a was used last
     shared.encode(["a", "c"])
-    assert len(encoder.asked) == 5
+    assert len(encoder.surfaces) == 5
     shared.encode(["b"])
-    assert len(encoder.asked) == 6
+    assert len(encoder.surfaces) == 6
     assert shared.encode([]).shape == (0, 512)
     assert (shared.name, shared.width) == (encoder.name, 512)
 

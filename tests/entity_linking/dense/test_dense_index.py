@@ -50,15 +50,15 @@ def test_cards_find_themselves_before_and_after_saving(kind: str, tmp_path: Path
         False,
     )
     assert opened.manifest.graphs == (graph.content_hash,)
-    own = encoder.encode(cards(graph, range(500)))
-    assert [hits[0].entity for hits in opened.search(own, 1)] == list(graph.entities)
-    assert opened.search(own, 5) == result.search(own, 5)
+    vectors = encoder.encode(cards(graph, range(500)))
+    assert [hits[0].entity for hits in opened.search(vectors, 1)] == list(graph.entities)
+    assert opened.search(vectors, 5) == result.search(vectors, 5)
     actual, known = opened.vectors(["Q499", "nowhere", "Q0"])
     assert known.tolist() == [True, False, True]
     rows = graph.entities.ids(["Q499", "Q0"])
-    np.testing.assert_allclose(actual[known], own[rows], atol=1e-6)
+    np.testing.assert_allclose(actual[known], vectors[rows], atol=1e-6)
     assert not actual[1].any()
-    np.testing.assert_allclose(opened.mean, own.mean(axis=0), atol=1e-5)
+    np.testing.assert_allclose(opened.mean, vectors.mean(axis=0), atol=1e-5)
     with pytest.raises(ExistsError, match="exists"):
         result.save(tmp_path / "index")
     result.save(tmp_path / "index", force=True)
@@ -92,7 +92,7 @@ def test_equal_cards_go_by_identifier(kind: str) -> None:
     index = DenseIndex.build(graph, encoder, kind=kind)  # type: ignore[arg-type]
     (hits,) = index.search(encoder.encode(["Springfield"]), 3)
     assert [hit.entity for hit in hits] == ["Q001", "Q003", "Q005"]
-    assert len(set(encoder.asked)) == len(encoder.asked) - 1  # the query, once more
+    assert len(set(encoder.surfaces)) == len(encoder.surfaces) - 1  # the query, once more
 
 
 NAMES = st.dictionaries(
@@ -103,16 +103,16 @@ NAMES = st.dictionaries(
 @settings(max_examples=30, deadline=None)
 @given(NAMES, NAMES, NAMES, st.integers(1, 5))
 def test_adding_is_building_the_union(
-    first: dict[str, str], second: dict[str, str], asked: dict[str, str], k: int
+    first: dict[str, str], second: dict[str, str], unknown: dict[str, str], k: int
 ) -> None:
     second = {name: second[name] for name in second if name not in first}
     encoder = TrigramEncoder(16)
-    queries = encoder.encode(["x", *asked.values()])
+    queries = encoder.encode(["x", *unknown.values()])
     union = _graph(first | second)
     grown = DenseIndex.build(_graph(first), encoder).add(_graph(first | second), encoder)
     built = DenseIndex.build(union, encoder)
     assert grown.search(queries, k) == built.search(queries, k)
-    names = [*union.entities, *asked]
+    names = [*union.entities, *unknown]
     for mine, others in zip(grown.vectors(names), built.vectors(names), strict=True):
         np.testing.assert_array_equal(mine, others)
     np.testing.assert_allclose(grown.mean, built.mean, atol=1e-6)
@@ -125,19 +125,19 @@ def test_a_saved_index_grows(kind: str, first: int, tmp_path: Path) -> None:
     result = DenseIndex.build(_many(first), encoder, kind=kind)  # type: ignore[arg-type]
     result.save(tmp_path / "a")
     old = DenseIndex.open(tmp_path / "a")
-    encoder.asked.clear()
+    encoder.surfaces.clear()
     grown = old.add(_many(first + 50), encoder)
     assert len(old) == first
-    assert len(encoder.asked) == 50
+    assert len(encoder.surfaces) == 50
     grown.save(tmp_path / "b")
     again = DenseIndex.open(tmp_path / "b", verify=True)
     assert (len(again), len(again.manifest.graphs), again.manifest.kind) == (first + 50, 2, kind)
-    own = encoder.encode(cards(_many(first + 50), range(first + 50)))
-    right = [hits[0].entity for hits in again.search(own, 1)]
+    vectors = encoder.encode(cards(_many(first + 50), range(first + 50)))
+    right = [hits[0].entity for hits in again.search(vectors, 1)]
     assert right == list(_many(first + 50).entities)
     in_memory = result.add(_many(first + 50), encoder)
-    assert in_memory.search(own, 3) == again.search(own, 3)
-    assert {len(hits) for hits in result.search(own[:2], 1)} == {min(first, 1)}
+    assert in_memory.search(vectors, 3) == again.search(vectors, 3)
+    assert {len(hits) for hits in result.search(vectors[:2], 1)} == {min(first, 1)}
 
 
 def test_a_killed_build_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +156,7 @@ def test_a_killed_build_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     resumed = DenseIndex.build(
         graph, encoder, checkpoint=folder, progress=lambda n, total: report.append((n, total))
     )
-    assert len(encoder.asked) == 250
+    assert len(encoder.surfaces) == 250
     assert report == [(n, 450) for n in (100, 200, 300, 400, 450)]
     queries = TrigramEncoder().encode(["castle north", "press 7"])
     whole = DenseIndex.build(graph, TrigramEncoder())
@@ -172,9 +172,9 @@ def test_shards_of_another_build_are_refused(tmp_path: Path) -> None:
         {"cards": CardOptions(n_aliases=1)},
         {"dtype": "float32"},
     ):
-        asked = {"graph": graph, "encoder": TrigramEncoder(), "checkpoint": folder, **other}
+        arguments = {"graph": graph, "encoder": TrigramEncoder(), "checkpoint": folder, **other}
         with pytest.raises(LinkIndexError, match="another build"):
-            DenseIndex.build(**asked)  # type: ignore[arg-type]
+            DenseIndex.build(**arguments)  # type: ignore[arg-type]
     np.save(folder / "shard-00000.npy", np.zeros((3, 64), np.float16))
     with pytest.raises(LinkIndexError, match=r"shard-00000.npy.*checksum"):
         DenseIndex.build(graph, TrigramEncoder(), checkpoint=folder)

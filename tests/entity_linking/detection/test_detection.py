@@ -40,8 +40,8 @@ class Fake:
         return [self for _ in texts]
 
     def score(self, start: int, end: int) -> float:
-        own = {(span.start, span.end): span.score for span in self.spans}
-        return own.get((start, end), self.other)
+        scores = {(span.start, span.end): span.score for span in self.spans}
+        return scores.get((start, end), self.other)
 
 
 @pytest.fixture(scope="module")
@@ -124,15 +124,15 @@ def test_pronouns_take_the_link_of_their_person(index: NameIndex) -> None:
 
 
 def test_given_pronouns_take_it_too(index: NameIndex) -> None:
-    given = LinkedText(TEXT, tuple(gold_link(a, b, None) for a, b in ((0, 7), (12, 20), (27, 30))))
+    gold = LinkedText(TEXT, tuple(gold_link(a, b, None) for a, b in ((0, 7), (12, 20), (27, 30))))
     tagger = Fake((Span(0, 7, "PER", 0.9),))
     for he, entity in ((True, "Q1"), (False, None)):
-        linked = linker(index, tagger, Decision(), he=he).disambiguate([given])[0]
+        linked = linker(index, tagger, Decision(), he=he).disambiguate([gold])[0]
         assert [k.entity for k in linked.links] == ["Q1", "Q2", entity]
 
 
 @pytest.mark.parametrize(
-    ("text", "names", "meant"),
+    ("text", "names", "antecedents"),
     [
         ("He slept.", [], []),
         ("Bob met Al. Bob fell. He cried.", ["Bob", "Al", "Bob"], [["Bob", "Bob"]]),
@@ -158,18 +158,18 @@ def test_given_pronouns_take_it_too(index: NameIndex) -> None:
         ("Ann met Bob; they slept in ULM.", ["Ann", "Bob"], []),
     ],
 )
-def test_what_a_pronoun_means(text: str, names: list[str], meant: list[list[str]]) -> None:
+def test_what_a_pronoun_means(text: str, names: list[str], antecedents: list[list[str]]) -> None:
     spans, at = [], 0
     for name in names:
         at = text.index(name, at)
         spans.append((at, at + len(name)))
         at += len(name)
     actual = pronouns(text, spans, [name[:3].lower() != "ulm" for name in names])
-    assert [[text[slice(*spans[i])] for i in each.names] for each in actual] == meant
+    assert [[text[slice(*spans[i])] for i in each.names] for each in actual] == antecedents
 
 
 @pytest.mark.parametrize(
-    ("text", "meant"),
+    ("text", "described"),
     [
         ("ULM is a small town in Arden. The town burned.", ["The town"]),
         ("ULM (old Olma) was the town. All of this town's walls fell.", ["this town"]),
@@ -184,11 +184,11 @@ def test_what_a_pronoun_means(text: str, names: list[str], meant: list[list[str]
         ("ULM (a ruin) fell. The ruin burned.", []),
     ],
 )
-def test_what_a_description_means(text: str, meant: list[str]) -> None:
+def test_what_a_description_means(text: str, described: list[str]) -> None:
     names = sorted((text.index(name), name) for name in ("ULM", "Arden") if name in text)
     spans = [(at, at + len(name)) for at, name in names]
     actual = descriptions(text, spans, [None] * len(spans))
-    assert [text[each.start : each.end] for each in actual] == meant
+    assert [text[each.start : each.end] for each in actual] == described
     last = "Arden" if text.count("is a town") == 2 else "ULM"
     assert all({text[slice(*spans[i])] for i in each.names} == {last} for each in actual)
 
@@ -198,8 +198,8 @@ def test_a_name_may_say_its_kind() -> None:
     names = ["Elsby Park", "Tara Park", "River Elsby"]
     spans = [(text.index(name), text.index(name) + len(name)) for name in names]
     actual = descriptions(text, spans, [None, True, None])  # Tara Park is a person
-    meant = {text[each.start : each.end]: each.names for each in actual}
-    assert meant == {"The river": (2,), "this park": (0,)}
+    names_of = {text[each.start : each.end]: each.names for each in actual}
+    assert names_of == {"The river": (2,), "this park": (0,)}
 
 
 @pytest.mark.parametrize(
@@ -214,8 +214,8 @@ def test_what_is_no_name(surface: str, is_one: bool) -> None:
 def test_given_names_that_were_not_found_are_meant_too(index: NameIndex) -> None:
     text = "old New York is a town. The town burned. He fell."
     places = [(0, 12), (24, 32), (41, 43)]
-    given = LinkedText(text, tuple(gold_link(a, b, None) for a, b in places))
-    linked = linker(index, Fake(()), Decision(), he=True).disambiguate([given])[0]
+    gold = LinkedText(text, tuple(gold_link(a, b, None) for a, b in places))
+    linked = linker(index, Fake(()), Decision(), he=True).disambiguate([gold])[0]
     assert [link.entity for link in linked.links] == ["Q2", "Q2", None]  # "he" is nobody's name
 
 

@@ -20,11 +20,11 @@ NAMES = {
     "D5": "cancer", "D6": "liver", "D7": "Müller disease", "D8": "estrogen positive lung cancer",
 }  # fmt: skip
 INDEX = NameIndex.build(graph_from_records(Text(e, TextKind.LABEL, n) for e, n in NAMES.items()))
-SLIPS = TypoIndex(INDEX)
-LINKER = WithMisspelt(NameLinker(INDEX), SLIPS)
+TYPOS = TypoIndex(INDEX)
+LINKER = WithMisspelt(NameLinker(INDEX), TYPOS)
 
 
-def found(*texts: str) -> list[dict[str, str | None]]:
+def links_of(*texts: str) -> list[dict[str, str | None]]:
     return [
         {linked.text[k.mention.start : k.mention.end]: k.entity for k in linked.links}
         for linked in LINKER.link(texts)
@@ -51,7 +51,7 @@ def found(*texts: str) -> list[dict[str, str | None]]:
     ],
 )  # fmt: skip
 def test_one_slip_in_a_word_hides_no_name(text: str, expected: dict[str, str]) -> None:
-    assert found(text) == [expected]
+    assert links_of(text) == [expected]
 
 
 def test_texts_keep_their_place_and_what_is_right_stays() -> None:
@@ -83,20 +83,20 @@ def test_what_was_asked_is_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_short_words_are_refused() -> None:
     with pytest.raises(LinkingError, match="min_length is 3"):
-        WithMisspelt(NameLinker(INDEX), SLIPS, min_length=3)
+        WithMisspelt(NameLinker(INDEX), TYPOS, min_length=3)
 
 
-def test_a_slip_means_what_it_is_mended_to_and_is_less_sure() -> None:
+def test_a_typo_is_read_as_its_correction_and_is_less_sure() -> None:
     names = NameCandidates(INDEX)
     texts = LINKER.link(["cnacer is lugn cancer", "lung cancer or amoxicilin, cancer"])
     right = NameLinker(INDEX).link(["cancer is lung cancer", "lung cancer or amoxicillin, cancer"])
-    proposed, expected = TypoCandidates(names, SLIPS).candidates(texts), names.candidates(right)
+    proposed, expected = TypoCandidates(names, TYPOS).candidates(texts), names.candidates(right)
     likeness = [[1 - 1 / 6, 1 - 1 / 11], [1.0, 1 - 1 / 10, 1.0]]
-    for own, meant, alike in zip(proposed, expected, likeness, strict=True):
-        for candidates, others, share in zip(own, meant, alike, strict=True):
+    for of_text, expected_names, alike in zip(proposed, expected, likeness, strict=True):
+        for candidates, others, share in zip(of_text, expected_names, alike, strict=True):
             assert [c.entity for c in candidates] == [c.entity for c in others]
             assert [c.prior for c in candidates] == pytest.approx([c.prior * share for c in others])
     assert proposed[1][1][0].reason == "read as amoxicillin: label 'amoxicillin'"
     assert proposed[1][0] == expected[1][0]
     pair = replace(texts[0], pair_start=7)
-    assert TypoCandidates(names, SLIPS).candidates([pair]) == proposed[:1]
+    assert TypoCandidates(names, TYPOS).candidates([pair]) == proposed[:1]

@@ -17,7 +17,7 @@ class Names:
         self.places = places
 
     def link(self, texts: Sequence[str]) -> list[LinkedText]:
-        links = tuple(Link(Mention(*place), (), "Q1", 0.5) for place in self.places)
+        links = tuple(Link(Mention(*span), (), "Q1", 0.5) for span in self.places)
         return [LinkedText(text, links) for text in texts]
 
 

@@ -57,7 +57,7 @@ def index() -> FuzzyIndex:
 
 
 @pytest.mark.parametrize(
-    ("written", "meant"),
+    ("written", "expected"),
     [
         ("beyonse", "Beyoncé"),
         ("PARSI", "Paris"),
@@ -69,9 +69,9 @@ def index() -> FuzzyIndex:
         ("Be\u00adyoncé", "Beyoncé"),
     ],
 )
-def test_what_a_dictionary_misses(index: FuzzyIndex, written: str, meant: str) -> None:
+def test_what_a_dictionary_misses(index: FuzzyIndex, written: str, expected: str) -> None:
     (actual,) = index.search([written])
-    assert actual[0].surface == meant
+    assert actual[0].surface == expected
 
 
 @settings(deadline=None)
@@ -86,22 +86,22 @@ def test_a_name_finds_itself_first(surfaces: list[str]) -> None:
 
 @settings(deadline=None)
 @given(st.lists(SURFACES, max_size=8), st.lists(SURFACES, max_size=8), st.lists(SURFACES))
-def test_adding_is_building_at_once(old: list[str], new: list[str], asked: list[str]) -> None:
+def test_adding_is_building_at_once(old: list[str], new: list[str], queries: list[str]) -> None:
     before = [Name(f"Q{i}", surface, i + 1) for i, surface in enumerate(old)]
     after = [Name(f"Q{i}", surface, 5) for i, surface in enumerate(new)]
     grown = FuzzyIndex.build(before).add(after)
     built = FuzzyIndex.build([*before, *after])
-    asked = [*old, *new, *asked]
-    assert grown.search(asked, min_similarity=0.3) == built.search(asked, min_similarity=0.3)
+    queries = [*old, *new, *queries]
+    assert grown.search(queries, min_similarity=0.3) == built.search(queries, min_similarity=0.3)
 
 
 def test_a_batch_is_its_queries(index: FuzzyIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = ["beyonse", " ", "parsi", "Beyonse", "zzz", "", "new yorc"]
-    alone = [index.search([surface])[0] for surface in asked]
-    assert index.search(asked) == alone
+    queries = ["beyonse", " ", "parsi", "Beyonse", "zzz", "", "new yorc"]
+    alone = [index.search([surface])[0] for surface in queries]
+    assert index.search(queries) == alone
     assert alone[1] == alone[4] == alone[5] == []
     monkeypatch.setattr(fuzzy, "FORMS_PER_STEP", 2)
-    assert index.search(asked) == alone
+    assert index.search(queries) == alone
 
 
 def test_lone_surrogates_may_be_asked_for(index: FuzzyIndex) -> None:
@@ -112,8 +112,8 @@ def test_segments_are_cut_by_size(monkeypatch: pytest.MonkeyPatch, index: FuzzyI
     monkeypatch.setattr(fuzzy, "NAMES_PER_SEGMENT", 3)
     cut = FuzzyIndex.build(NAMES)
     assert repr(cut) == "FuzzyIndex(7 names in 3 segments)"
-    asked = ["parsi", "new york", "beyonse"]
-    assert cut.search(asked) == index.search(asked)
+    queries = ["parsi", "new york", "beyonse"]
+    assert cut.search(queries) == index.search(queries)
 
 
 # ---- candidates ----------------------------------------------------------------------------------
@@ -186,26 +186,26 @@ def test_wrong_searches_are_told(index: FuzzyIndex) -> None:
 
 
 # ---- disk ----------------------------------------------------------------------------------------
-ASKED = ["beyonse", "parsi", "new yrok", "bon", "مصر"]
+QUERIES = ["beyonse", "parsi", "new yrok", "bon", "مصر"]
 
 
 def test_saved_added_and_opened(tmp_path: Path, index: FuzzyIndex) -> None:
     folder = tmp_path / "names"
     index.save(folder)
     opened = FuzzyIndex.open(folder, verify=True)
-    assert opened.search(ASKED) == index.search(ASKED)
+    assert opened.search(QUERIES) == index.search(QUERIES)
     more = [Name("Q586", "Bonn", 10), Name("Q90", "Parsi", 10)]
     first = _segment(folder)
     written = [file.stat().st_mtime_ns for file in sorted(first.iterdir())]
     (folder / "segment-0001").mkdir()  # of a writer that died
     grown = FuzzyIndex.add_to(folder, more, graph_hash="1a")
-    assert grown.search(ASKED) == index.add(more).search(ASKED) != index.search(ASKED)
-    assert opened.search(ASKED) == index.search(ASKED)
+    assert grown.search(QUERIES) == index.add(more).search(QUERIES) != index.search(QUERIES)
+    assert opened.search(QUERIES) == index.search(QUERIES)
     assert grown.graph_hashes == ("", "1a")
     now = [file.stat().st_mtime_ns for file in sorted(first.iterdir())]
     assert now == written
     grown.save(folder, force=True)
-    assert FuzzyIndex.open(folder, verify=True).search(ASKED) == grown.search(ASKED)
+    assert FuzzyIndex.open(folder, verify=True).search(QUERIES) == grown.search(QUERIES)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["names"]
     parts = json.loads((folder / "manifest.json").read_text())["parts"]
     names = sorted(["manifest.json", *(part["folder"] for part in parts)])
@@ -298,9 +298,9 @@ def _store(name: str, change: Callable[[Any], Any]) -> Callable[[Path], None]:
     return damage
 
 
-def _with(place: int, value: int) -> Callable[[Any], Any]:
+def _with(row: int, value: int) -> Callable[[Any], Any]:
     def change(column: Any) -> Any:
-        column[place] = value
+        column[row] = value
         return column
 
     return change
@@ -328,13 +328,13 @@ DAMAGE = {
 }
 
 
-@pytest.mark.parametrize("told", DAMAGE)
-def test_a_damaged_folder_is_refused(tmp_path: Path, index: FuzzyIndex, told: str) -> None:
+@pytest.mark.parametrize("message", DAMAGE)
+def test_a_damaged_folder_is_refused(tmp_path: Path, index: FuzzyIndex, message: str) -> None:
     folder = tmp_path / "names"
     index.save(folder)
     FuzzyIndex.open(folder)
-    DAMAGE[told](folder)
-    with pytest.raises(LinkIndexError, match=told):
+    DAMAGE[message](folder)
+    with pytest.raises(LinkIndexError, match=message):
         FuzzyIndex.open(folder)
 
 
@@ -348,14 +348,14 @@ def test_the_manifest_counts(tmp_path: Path, index: FuzzyIndex) -> None:
 # ---- real names ----------------------------------------------------------------------------------
 def _slip(name: str, generator: np.random.Generator) -> str:
     """One edit: a letter too many, too few, another, or two swapped."""
-    place, kind = int(generator.integers(len(name) - 1)), int(generator.integers(4))
+    position, kind = int(generator.integers(len(name) - 1)), int(generator.integers(4))
     letter = chr(ord("a") + int(generator.integers(26)))
-    before, after = name[:place], name[place:]
+    before, after = name[:position], name[position:]
     return before + (letter + after, after[1:], letter + after[1:], after[1::-1] + after[2:])[kind]
 
 
 @pytest.mark.data
-def test_slips_in_real_names_are_found(data_root: Path) -> None:
+def test_typos_in_real_names_are_corrected(data_root: Path) -> None:
     names: list[Name] = []
     for kind, weight in (("labels", 10), ("aliases", 1)):
         file = data_root / "wikidata_labels" / f"qid_{kind}.tsv.gz"
@@ -364,14 +364,14 @@ def test_slips_in_real_names_are_found(data_root: Path) -> None:
             names += [Name(row[0], row[1], weight) for row in rows][1:]
     generator = np.random.default_rng(0)
     labels = [name for name in names if name.weight == 10 and len(name.surface) >= 6]
-    drawn = [labels[i] for i in generator.choice(len(labels), 300, replace=False)]
-    slips = [_slip(_slip(name.surface, generator), generator) for name in drawn]
-    actual = FuzzyIndex.build(names).search(slips, k=10)
+    sample = [labels[i] for i in generator.choice(len(labels), 300, replace=False)]
+    typos = [_slip(_slip(name.surface, generator), generator) for name in sample]
+    actual = FuzzyIndex.build(names).search(typos, k=10)
     n_found = sum(
         any(name.entity == entity for match in matches for entity, _ in match.bearers)
-        for name, matches in zip(drawn, actual, strict=True)
+        for name, matches in zip(sample, actual, strict=True)
     )
-    assert n_found >= 0.9 * len(drawn)
+    assert n_found >= 0.9 * len(sample)
 
 
 @pytest.mark.parametrize("module", [fuzzy, ngrams])

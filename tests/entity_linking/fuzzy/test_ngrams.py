@@ -80,15 +80,15 @@ def test_names_of_one_form_are_one_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         (Name("Q1", "Bonn", 0), "weight 0"),
         (Name("Q1", "Bonn", 2**31), "weight 2147483648"),
         (Name("Q1", "Bo\ud800n"), "surrogate"),
     ],
 )
-def test_wrong_names_are_told(name: Name, told: str) -> None:
-    with pytest.raises(LinkingError, match=told):
+def test_wrong_names_are_told(name: Name, message: str) -> None:
+    with pytest.raises(LinkingError, match=message):
         build_segment([name])
 
 

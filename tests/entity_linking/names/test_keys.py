@@ -27,10 +27,10 @@ def table_of(keys: list[list[str]]) -> np.ndarray:
 def test_what_is_found_are_the_keys(
     n: int, tables: list[list[list[str]]], texts: list[list[str]]
 ) -> None:
-    keys = [key for own in tables for key in own]
+    keys = [key for of_table in tables for key in of_table]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "KEYS_PER_CHUNK", n)
-        results = [table_of(own) for own in tables]
+        results = [table_of(table) for table in tables]
     every = [*texts, *keys]
     cut = cut_forms([" ".join(words) for words in every])
     first, stops = find_keys(results, token_hashes(cut.codes, cut.begins, cut.stops), cut.limits)

@@ -44,13 +44,13 @@ def always_looked_up(few: int) -> Iterator[None]:
 @settings(deadline=None)
 @given(SURFACES, SURFACES)
 def test_a_stretch_has_the_number_of_the_surface_with_its_characters(
-    here: list[str], asked: list[str]
+    here: list[str], surfaces_: list[str]
 ) -> None:
-    asked = [*here[::2], *asked, *here[1::2]]
-    codes = side_by_side(asked)
-    lengths = np.array([len(surface) for surface in asked], np.int64)
+    surfaces_ = [*here[::2], *surfaces_, *here[1::2]]
+    codes = side_by_side(surfaces_)
+    lengths = np.array([len(surface) for surface in surfaces_], np.int64)
     begins = np.cumsum(lengths + 1) - lengths
-    expected = [here.index(surface) if surface in here else -1 for surface in asked]
+    expected = [here.index(surface) if surface in here else -1 for surface in surfaces_]
     actual = KnownSurfaces(dict.fromkeys(here, ())).numbers(codes, begins, begins + lengths)
     assert actual.tolist() == expected
     with patched(keys, "_MIXER", np.uint64(0)):  # all surfaces share a hash
@@ -79,12 +79,12 @@ def test_what_means_nothing_is_refused_and_what_is_not_known_is_not() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(1, 4)), unique=True))
-def test_runs_that_share_no_word_are_alone(drawn: list[tuple[int, int]]) -> None:
-    spans = sorted(((at, at + n) for at, n in drawn), key=lambda span: (span[0], -span[1]))
+def test_runs_that_share_no_word_are_alone(lengths: list[tuple[int, int]]) -> None:
+    spans = sorted(((at, at + n) for at, n in lengths), key=lambda span: (span[0], -span[1]))
     first, stops = (np.array([span[i] for span in spans], np.int64) for i in (0, 1))
     zeros = np.zeros(len(spans), np.int64)
     alone = Runs(first, stops, zeros, zeros, zeros, zeros).alone()
-    others = [[other for other in spans if other != own] for own in spans]
+    others = [[other for other in spans if other != span] for span in spans]
     assert alone.tolist() == [
         not any(a < stop and at < b for a, b in rest)
         for (at, stop), rest in zip(spans, others, strict=True)

@@ -27,8 +27,8 @@ def test_popularity_is_the_highest_degree_and_what_was_counted() -> None:
     old = graph_of(names, ("Q1", "Q2"), ("Q1", "Q3"), ("Q3", "Q2"), ("Q2", "Q1"))
     index = NameIndex.build(old, counts=[("Paris", "Q1", 5)])
     assert popularity(index) == {"Q1": 3 + 5, "Q2": 3, "Q3": 2}
-    fewer = graph_of(names | {"Q4": "Oslo"}, ("Q1", "Q4"))
-    more = index.add(fewer)
+    smaller = graph_of(names | {"Q4": "Oslo"}, ("Q1", "Q4"))
+    more = index.add(smaller)
     assert popularity(more) == {"Q1": 8, "Q2": 3, "Q3": 2, "Q4": 1}, "a lower degree lowers none"
     edges = [("Q3", entity) for entity in ("Q1", "Q2", "Q4", "Q5", "Q6")]
     last = more.add(graph_of({"Q3": "Berlin"}, *edges), counts=[("Roma", "Q2", 4)])
@@ -73,13 +73,13 @@ def test_a_name_that_was_said_is_written_again_only_with_a_higher_count() -> Non
     assert index.add(aliases(2)).add(aliases(1)).n_names == 2
 
 
-@pytest.mark.parametrize(("n", "found"), [(512, "rows"), (513, "popular")])
-def test_of_more_than_512_names_of_a_key_the_most_popular_are_found(n: int, found: str) -> None:
+@pytest.mark.parametrize(("n", "order"), [(512, "rows"), (513, "popular")])
+def test_of_more_than_512_names_of_a_key_the_most_popular_are_found(n: int, order: str) -> None:
     names = {f"Q{i:04}": "Smith" for i in range(n)}
     index = NameIndex.build(graph_of(names, (f"Q{n - 1:04}", "P"), (f"Q{n - 1:04}", "R")))
     entities = [entry.entity for entry in index.find("smith")]
     rest = list(range(n - 1))
-    assert entities == ([*rest, n - 1] if found == "rows" else [n - 1, *rest[:511]])
+    assert entities == ([*rest, n - 1] if order == "rows" else [n - 1, *rest[:511]])
 
 
 @pytest.mark.parametrize("values", [[], ["a"], ["a", "", "é", "bc", "東京"]])
@@ -87,10 +87,10 @@ def test_strings_are_read_by_place(values: list[str]) -> None:
     column = pa.array(values, pa.large_string())
     for start in range(len(values) + 1):
         for stop in range(start, len(values) + 1):
-            texts, own = Texts(column[start:stop]), values[start:stop]
-            assert len(texts) == len(own)
-            places = [*range(len(own)), *reversed(range(len(own)))]
-            assert texts.take(places) == own + own[::-1]
+            texts, values_of_part = Texts(column[start:stop]), values[start:stop]
+            assert len(texts) == len(values_of_part)
+            places = [*range(len(values_of_part)), *reversed(range(len(values_of_part)))]
+            assert texts.take(places) == values_of_part + values_of_part[::-1]
 
 
 def test_a_form_without_letters_has_no_key() -> None:
@@ -101,12 +101,12 @@ def test_a_graph_without_names_is_named_by_its_identifiers() -> None:
     described = Text("New_York", TextKind.DESCRIPTION, "a city", "en")
     typed = Text("Albany", TextKind.TYPE, "city", "en")
     triples = [Triple("New_York", "near", "Albany"), Triple("Albany", "near", "Utica")]
-    bare = graph_from_records([*triples, described, typed])
-    named = by_identifiers(bare)
+    without_names = graph_from_records([*triples, described, typed])
+    named = by_identifiers(without_names)
     kept = ("triples", "id_space_hash", "relations")
-    assert all(str(getattr(named, name)) == str(getattr(bare, name)) for name in kept)
-    assert named.content_hash != bare.content_hash
-    assert named.manifest.sources == (*bare.manifest.sources, IDENTIFIERS)
+    assert all(str(getattr(named, name)) == str(getattr(without_names, name)) for name in kept)
+    assert named.content_hash != without_names.content_hash
+    assert named.manifest.sources == (*without_names.manifest.sources, IDENTIFIERS)
     labels = {name: named.label(entity) for entity, name in enumerate(named.entities)}
     assert labels == {"Albany": "Albany", "New_York": "New York", "Utica": "Utica"}
     texts = named.entity_texts
@@ -116,7 +116,7 @@ def test_a_graph_without_names_is_named_by_its_identifiers() -> None:
     for entity in range(named.n_entities):
         assert [count for _, count in texts.of(entity, TextKind.LABEL)] == [0]
         for kind in (TextKind.ALIAS, TextKind.DESCRIPTION, TextKind.TYPE):
-            assert texts.of(entity, kind) == bare.entity_texts.of(entity, kind)
+            assert texts.of(entity, kind) == without_names.entity_texts.of(entity, kind)
     assert by_identifiers(named) is named
     for kind in (TextKind.LABEL, TextKind.ALIAS):
         one = graph_from_records([*triples, Text("Albany", kind, "Albany", "")])

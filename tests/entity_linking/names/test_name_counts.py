@@ -36,7 +36,7 @@ def test_counts_that_are_none(row: tuple[str, str, int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("surfaces", "found"),
+    ("surfaces", "antecedents"),
     [
         (["David Beckham", "Beckham"], [None, (0, 0.8)]),
         (["David Beckham", "David"], [None, (0, 0.4)]),
@@ -49,8 +49,10 @@ def test_counts_that_are_none(row: tuple[str, str, int]) -> None:
         (["Manchester United", "Manchester", "United"], [None, (0, 0.4), (0, 0.8)]),
     ],
 )
-def test_what_is_short_for_what(surfaces: list[str], found: list[tuple[int, float] | None]) -> None:
+def test_what_is_short_for_what(
+    surfaces: list[str], antecedents: list[tuple[int, float] | None]
+) -> None:
     places = longer_mentions(surfaces, [20 * i for i in range(len(surfaces))])
-    assert [each and (each.position, each.share) for each in places] == found
+    assert [each and (each.position, each.share) for each in places] == antecedents
     for each in filter(None, places):
         assert each.reason == f"short for {surfaces[each.position]!r} at {20 * each.position}"

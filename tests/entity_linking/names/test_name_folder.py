@@ -28,17 +28,17 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"parts.0.n_names": 99}, r"has shape \(2,\), not \(99,\)"),
         ({"parts.0.n_entities": 1}, r"entities has shape \(2,\), not \(1,\)"),
     ],
 )
 def test_a_manifest_that_counts_otherwise_is_refused(
-    folder: Path, changes: dict[str, object], told: str
+    folder: Path, changes: dict[str, object], message: str
 ) -> None:
     forge(folder, changes)
-    with pytest.raises(LinkIndexError, match=told):
+    with pytest.raises(LinkIndexError, match=message):
         NameIndex.open(folder)
 
 
@@ -59,7 +59,7 @@ def test_verify_reads_every_file_of_an_index_that_is_remembered(
     read: list[Path] = []
     real: Callable[[Path], str] = seals.sha256_of
     monkeypatch.setattr(seals, "sha256_of", lambda path: read.append(path) or real(path))
-    monkeypatch.setattr(seals, "_is_settled", lambda found, started: True)
+    monkeypatch.setattr(seals, "_is_settled", lambda stats, started: True)
     NameIndex.open(folder)
     read.clear()
     NameIndex.open(folder)

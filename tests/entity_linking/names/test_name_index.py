@@ -22,7 +22,7 @@ from kg_loaders import KnowledgeGraph, Text, TextKind, Triple, graph_from_record
 from kg_loaders.errors import ExistsError
 from tests.flips import forge
 
-WORLD = {
+ENTITY_NAMES = {
     "Q10520": ["David Beckham"],
     "Q83495": ["Victoria Beckham", "Posh Spice"],
     "Q18125": ["Manchester"],
@@ -44,15 +44,15 @@ WORLD = {
 def graph_of(names: dict[str, list[str]], *triples: Triple) -> KnowledgeGraph:
     texts = [
         Text(entity, TextKind.ALIAS if i else TextKind.LABEL, name, "en")
-        for entity, own in names.items()
-        for i, name in enumerate(own)
+        for entity, of_entity in names.items()
+        for i, name in enumerate(of_entity)
     ]
     return graph_from_records([*texts, *triples])
 
 
 @pytest.fixture(scope="module")
 def world() -> NameIndex:
-    return NameIndex.build(graph_of(WORLD))
+    return NameIndex.build(graph_of(ENTITY_NAMES))
 
 
 def mentions(text: str, *surfaces: str) -> LinkedText:
@@ -188,7 +188,13 @@ def test_languages_are_chosen() -> None:
 
 
 # ---- disk ------------------------------------------------------------------
-SURFACES = [*(name for own in WORLD.values() for name in own), "Beckham", "WHO", "obama", "x"]
+SURFACES = [
+    *(name for of_entity in ENTITY_NAMES.values() for name in of_entity),
+    "Beckham",
+    "WHO",
+    "obama",
+    "x",
+]
 
 
 def answers(index: NameIndex, surfaces: Sequence[str] = SURFACES) -> list[tuple[Candidate, ...]]:
@@ -211,7 +217,7 @@ def test_saved_and_opened_it_answers_the_same(world: NameIndex, tmp_path: Path) 
         world.save(tmp_path / "other", force=True)
 
 
-def test_an_addition_is_a_segment_beside_the_others(tmp_path: Path) -> None:
+def test_an_addition_is_a_further_segment(tmp_path: Path) -> None:
     old = graph_of({"Q1": ["Paris"], "Q2": ["Rome"]})
     new = graph_of({"Q1": ["Paris", "Lutetia"], "Q3": ["Berlin"]}, Triple("Q3", "P1", "Q1"))
     index = NameIndex.build(old).save(tmp_path / "names")
@@ -246,25 +252,27 @@ def test_adding_is_building_the_union(
         [
             Text(entity, TextKind.LABEL, name)
             for part in (first, second)
-            for entity, own in part.items()
-            for name in own
+            for entity, of_entity in part.items()
+            for name in of_entity
         ]
     )
     parts = [
         graph_from_records(
-            [Text(e, TextKind.LABEL, name) for e, own in part.items() for name in own]
+            [Text(e, TextKind.LABEL, name) for e, of_entity in part.items() for name in of_entity]
         )
         for part in (first, second)
     ]
-    surfaces = [name for part in (first, second) for own in part.values() for name in own]
+    surfaces = [
+        name for part in (first, second) for of_entity in part.values() for name in of_entity
+    ]
     built = NameIndex.build(union)
     added = NameIndex.build(parts[0]).add(parts[1])
     assert added.n_names == built.n_names
 
-    def said(index: NameIndex) -> list[list[tuple[str, float]]]:
+    def candidates_of(index: NameIndex) -> list[list[tuple[str, float]]]:
         return [[(c.entity, round(c.prior, 9)) for c in each] for each in answers(index, surfaces)]
 
-    assert said(added) == said(built)
+    assert candidates_of(added) == candidates_of(built)
 
 
 def _damage(folder: Path, how: str) -> None:
@@ -300,7 +308,7 @@ def _damage(folder: Path, how: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "told"),
+    ("how", "message"),
     [
         ("no manifest", "no manifest.json"),
         ("torn manifest", "damaged"),
@@ -323,11 +331,13 @@ def _damage(folder: Path, how: str) -> None:
         ("popularity = nan", "popularity holds numbers that are not finite"),
     ],
 )
-def test_damaged_folders_are_refused(world: NameIndex, tmp_path: Path, how: str, told: str) -> None:
+def test_damaged_folders_are_refused(
+    world: NameIndex, tmp_path: Path, how: str, message: str
+) -> None:
     world.save(tmp_path / "names")
     NameIndex.open(tmp_path / "names")
     _damage(tmp_path / "names", how)
-    with pytest.raises(LinkIndexError, match=told):
+    with pytest.raises(LinkIndexError, match=message):
         NameIndex.open(tmp_path / "names")
 
 

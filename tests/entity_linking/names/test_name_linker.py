@@ -32,7 +32,7 @@ def surfaces(linker: NameLinker, text: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("labels", "text", "found"),
+    ("labels", "text", "mentions"),
     [
         (["New York", "New York City"], "New York City, new york", ["New York City"]),
         (["New York", "York is big"], "New York is big", ["New York"]),
@@ -50,9 +50,9 @@ def surfaces(linker: NameLinker, text: str) -> list[str]:
         (["World Health Organization"], "WHO who", []),
     ],
 )
-def test_mentions(labels: list[str], text: str, found: list[str]) -> None:
+def test_mentions(labels: list[str], text: str, mentions: list[str]) -> None:
     linker = NameLinker(NameIndex.build(graph_of(*labels)), Gates(min_length=1))
-    assert surfaces(linker, text) == found
+    assert surfaces(linker, text) == mentions
 
 
 LABEL = st.text("abAB ßİıée\u0301東都.-'\u00ad👩\u200d💻", min_size=1, max_size=5)
@@ -128,22 +128,22 @@ def test_candidates_of_mentions_that_were_never_linked() -> None:
     linker = NameLinker(NameIndex.build(graph_of("Paris")))
     text = LinkedText("Paris, Rome, Paris", tuple(gold_link(*at, "x") for at in ((0, 5), (7, 11))))
     actual = linker.candidates([text, text])
-    assert [[c.entity for c in own] for own in actual[0]] == [["Q0"], []]
+    assert [[c.entity for c in of_link] for of_link in actual[0]] == [["Q0"], []]
     assert actual == linker.candidates([text]) * 2
 
 
 def test_gates() -> None:
     index = NameIndex.build(graph_of("WHO", "It", "Way", "X", "Beckham Road", "Paris", "Paris"))
 
-    def found(text: str, gates: Gates = Gates()) -> list[str]:  # noqa: B008 - frozen
+    def mentions(text: str, gates: Gates = Gates()) -> list[str]:  # noqa: B008 - frozen
         return surfaces(NameLinker(index, gates), text)
 
-    assert found("It is the WHO, Who, X") == ["WHO"]
-    assert found("It is X", OPEN) == ["It", "X"]
-    assert found("Paris", Gates(min_prior=0.6)) == []
-    assert found("the Way", Gates(min_length=4)) == []
-    assert found("Way, mr Beckham. Beckham", Gates(name_parts=True)) == ["Way", "Beckham"]
-    assert found("BR", Gates(kinds=frozenset({Kind.ACRONYM}))) == ["BR"]
+    assert mentions("It is the WHO, Who, X") == ["WHO"]
+    assert mentions("It is X", OPEN) == ["It", "X"]
+    assert mentions("Paris", Gates(min_prior=0.6)) == []
+    assert mentions("the Way", Gates(min_length=4)) == []
+    assert mentions("Way, mr Beckham. Beckham", Gates(name_parts=True)) == ["Way", "Beckham"]
+    assert mentions("BR", Gates(kinds=frozenset({Kind.ACRONYM}))) == ["BR"]
 
 
 def test_gates_ask_how_a_mention_is_written() -> None:
@@ -151,15 +151,15 @@ def test_gates_ask_how_a_mention_is_written() -> None:
     text = "Bank and trade in March, York. trade York Minster Choir; Mr Moor of York. Moor"
     named = Gates(named_only=True, common_words=frozenset({"bank"}))
 
-    def found(**more: bool) -> list[str]:
+    def mentions(**more: bool) -> list[str]:
         return surfaces(NameLinker(index, replace(named, **more)), text)
 
-    assert found() == ["York", "York Minster", "York"]
-    assert found(whole_names=True) == ["York", "York"]
-    assert found(name_parts=True) == ["York", "York Minster", "Moor", "York"]
+    assert mentions() == ["York", "York Minster", "York"]
+    assert mentions(whole_names=True) == ["York", "York"]
+    assert mentions(name_parts=True) == ["York", "York Minster", "Moor", "York"]
     runs = ["York", "York Minster Choir", "Moor", "York", "Moor"]
-    assert found(whole_names=True, name_runs=True) == runs
-    assert found(name_runs=True) == ["York", "York Minster", "Moor", "York", "Moor"]
+    assert mentions(whole_names=True, name_runs=True) == runs
+    assert mentions(name_runs=True) == ["York", "York Minster", "Moor", "York", "Moor"]
     gates = Gates(whole_names=True, name_runs=True)
     assert surfaces(NameLinker(index, gates), "Ely Cathedral Close") == []
 

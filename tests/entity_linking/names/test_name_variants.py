@@ -116,7 +116,7 @@ def test_variants_of_any_text_are_distinct_and_begin_with_it(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("plural", "found"),
+    ("plural", "stems"),
     [
         ("Boxes", ["Box", "Boxe"]),
         ("Germanies", ["Germany", "Germanie"]),
@@ -128,8 +128,8 @@ def test_variants_of_any_text_are_distinct_and_begin_with_it(text: str) -> None:
         ("cat", []),
     ],
 )
-def test_what_a_plural_may_be_of(plural: str, found: list[str]) -> None:
-    assert singulars(plural) == found
+def test_what_a_plural_may_be_of(plural: str, stems: list[str]) -> None:
+    assert singulars(plural) == stems
 
 
 def test_words_are_joined_only_at_one_gap() -> None:

@@ -59,12 +59,12 @@ def oracle(
         if h != t:
             joined[names[h]].add(names[t])
             joined[names[t]].add(names[h])
-    own = [[c.entity for c in link.candidates] for link in text.links]
-    known = sorted({e for each in own for e in each if e in joined})
+    candidates = [[c.entity for c in link.candidates] for link in text.links]
+    known = sorted({e for each in candidates for e in each if e in joined})
     walkers = nx.Graph()
     walkers.add_nodes_from(known)
     for a, b in combinations(known, 2):
-        if any(a in item and b in item for item in own):
+        if any(a in item and b in item for item in candidates):
             continue
         weight = float(b in joined[a])
         if hops == 2:
@@ -77,8 +77,10 @@ def oracle(
         for other, voter in enumerate(text.links):
             total = sum(c.prior for c in voter.candidates)
             for c in voter.candidates:
-                if other != m and c.entity in restart and c.entity not in own[m]:
-                    restart[c.entity] += c.prior / total if use_priors else 1 / len(own[other])
+                if other != m and c.entity in restart and c.entity not in candidates[m]:
+                    restart[c.entity] += (
+                        c.prior / total if use_priors else 1 / len(candidates[other])
+                    )
         shares = {}
         if any(restart.values()):
             shares = nx.pagerank(walkers, 0.85, restart, max_iter=2000, tol=1e-13)

@@ -39,7 +39,7 @@ from tests.rerank_worlds import flat, linked
 QUICK = RerankSettings(epochs=25, learning_rate=0.05, mentions_per_step=32)
 
 
-class Told:
+class OracleScorer:
     """A dear `Scorer` that reads the answer in the text, and counts what it was asked."""
 
     def __init__(self) -> None:
@@ -73,8 +73,8 @@ def world(n: int, seed: int) -> list[LinkedText]:
     return texts
 
 
-def fit(told: Told, n_held_out: int = 120) -> Reranker:
-    scorers: dict[str, Scorer] = {"told": told, "prior": PriorScorer()}
+def fit(oracle: OracleScorer, n_held_out: int = 120) -> Reranker:
+    scorers: dict[str, Scorer] = {"told": oracle, "prior": PriorScorer()}
     return Reranker.fit(
         scorers, world(200, 0), world(n_held_out, 1), settings=QUICK, expensive=["told"]
     )  # fmt: skip
@@ -82,11 +82,11 @@ def fit(told: Told, n_held_out: int = 120) -> Reranker:
 
 @pytest.fixture(scope="module")
 def model() -> Reranker:
-    return fit(Told())
+    return fit(OracleScorer())
 
 
-def with_counter(model: Reranker, folder: Path) -> tuple[Reranker, Told]:
-    report = Told()
+def with_counter(model: Reranker, folder: Path) -> tuple[Reranker, OracleScorer]:
+    report = OracleScorer()
     model.save(folder, force=True)
     return Reranker.open(folder, {"prior": PriorScorer(), "told": report}), report
 
@@ -110,13 +110,13 @@ def test_few_are_asked_and_nothing_is_lost(model: Reranker, tmp_path: Path) -> N
 
 def test_who_is_asked_has_the_scores_of_asking_everywhere(model: Reranker) -> None:
     texts = world(40, 3)
-    asked = [each for text in model.first_stage(texts) for each in text]
+    mentions = [each for text in model.first_stage(texts) for each in text]
     here = [scores for text in model.scores(texts) for scores in text]
     everywhere = [scores for text in model.everywhere().scores(texts) for scores in text]
     same = [np.array_equal(a, b) for a, b in zip(here, everywhere, strict=True)]
-    assert same == [each.is_asked for each in asked]
+    assert same == [each.is_asked for each in mentions]
     assert model.asking is not None
-    assert all((each.sure <= model.asking.most_sure) == each.is_asked for each in asked)
+    assert all((each.sure <= model.asking.most_sure) == each.is_asked for each in mentions)
     plain = Reranker.fit({"prior": PriorScorer()}, texts, texts, settings=QUICK)
     assert plain.everywhere() is plain
     with pytest.raises(LinkingError, match="asks every scorer about every mention"):
@@ -131,19 +131,21 @@ def test_batch_of_n_is_n_batches_of_one(model: Reranker) -> None:
 
 def test_training_and_linking_read_the_same_features() -> None:
     """What a dear scorer adds about some of the mentions is what it adds about all."""
-    both: dict[str, Scorer] = {"prior": PriorScorer(), "told": Told()}
+    both: dict[str, Scorer] = {"prior": PriorScorer(), "told": OracleScorer()}
     trained = tabulate(both, world(30, 5))
-    asked = np.arange(trained.rows.n_mentions) % 3 == 0
+    is_asked_everywhere = np.arange(trained.rows.n_mentions) % 3 == 0
     linking = (
-        tabulate({"prior": PriorScorer()}, world(30, 5)).of(asked).with_scorers({"told": Told()})
+        tabulate({"prior": PriorScorer()}, world(30, 5))
+        .of(is_asked_everywhere)
+        .with_scorers({"told": OracleScorer()})
     )
     assert linking.scorers == trained.scorers == ("prior", "told")
-    np.testing.assert_array_equal(linking.candidates, trained.of(asked).candidates)
-    np.testing.assert_array_equal(linking.mentions, trained.of(asked).mentions)
+    np.testing.assert_array_equal(linking.candidates, trained.of(is_asked_everywhere).candidates)
+    np.testing.assert_array_equal(linking.mentions, trained.of(is_asked_everywhere).mentions)
 
 
 def test_equal_texts_and_settings_give_equal_weights(model: Reranker, tmp_path: Path) -> None:
-    again = fit(Told())
+    again = fit(OracleScorer())
     for name, each in (("a", model), ("b", again)):
         each.save(tmp_path / name)
     for file in ("manifest.json", "weights.safetensors"):
@@ -153,16 +155,16 @@ def test_equal_texts_and_settings_give_equal_weights(model: Reranker, tmp_path: 
 def test_the_first_stage_is_the_model_without_dear_scorers(model: Reranker) -> None:
     texts = world(20, 6)
     plain = Reranker.fit({"prior": PriorScorer()}, world(200, 0), world(120, 1), settings=QUICK)
-    asked = [each for text in model.first_stage(texts) for each in text]
+    mentions = [each for text in model.first_stage(texts) for each in text]
     ours = [scores for text in model.scores(texts) for scores in text]
     theirs = [scores for text in plain.scores(texts) for scores in text]
-    kept = [i for i, each in enumerate(asked) if not each.is_asked]
+    kept = [i for i, each in enumerate(mentions) if not each.is_asked]
     assert kept
     assert all(np.array_equal(ours[i], theirs[i]) for i in kept)
 
 
 def test_with_few_held_out_mentions_all_are_asked() -> None:
-    few = fit(Told(), n_held_out=FEWEST_HELD_OUT // 2 - 1)
+    few = fit(OracleScorer(), n_held_out=FEWEST_HELD_OUT // 2 - 1)
     assert few.asking is not None
     assert few.asking.most_sure == few.asking.asked == 1.0
 
@@ -173,13 +175,17 @@ def test_shares_and_answers_against_the_decision() -> None:
     rows = CandidateRows.of(texts)
     logits = rng.normal(size=len(rows)) * 3
     decision = Decision(nil_score=0.0)
-    split = [own for text in rows.split(logits) for own in text]
-    for own, sure, answer in zip(split, sureness(rows, logits), answers(rows, logits), strict=True):
-        if not len(own):
+    split = [of_mention for text in rows.split(logits) for of_mention in text]
+    for logits_of, sure, answer in zip(
+        split, sureness(rows, logits), answers(rows, logits), strict=True
+    ):
+        if not len(logits_of):
             assert (sure, answer) == (1.0, -1)
             continue
-        assert sure == pytest.approx(max(decision.confidence(own), decision.nil_share(own)))
-        assert answer == (-1 if decision.nil_wins(own) else int(own.argmax()))
+        assert sure == pytest.approx(
+            max(decision.confidence(logits_of), decision.nil_share(logits_of))
+        )
+        assert answer == (-1 if decision.nil_wins(logits_of) else int(logits_of.argmax()))
 
 
 @given(st.integers(0, 10_000), st.sampled_from([0.0, 0.01, 0.05, 0.3]))
@@ -212,10 +218,10 @@ def test_nothing_that_changes_is_nothing_that_is_asked() -> None:
 
 def test_what_is_asked_must_be_there() -> None:
     texts = world(5, 0)
-    both: dict[str, Scorer] = {"prior": PriorScorer(), "told": Told()}
-    for scorers, dear in ((both, ["others"]), ({"told": Told()}, ["told"])):
+    both: dict[str, Scorer] = {"prior": PriorScorer(), "told": OracleScorer()}
+    for scorers, expensive in ((both, ["others"]), ({"told": OracleScorer()}, ["told"])):
         with pytest.raises(LinkingError, match="at least one cheap scorer"):
-            Reranker.fit(scorers, texts, texts, expensive=dear)
+            Reranker.fit(scorers, texts, texts, expensive=expensive)
     with pytest.raises(LinkingError, match="asks no scorer"):
         Asking((), 0.5, 0.1, 0.1, 0.1)
 
@@ -245,12 +251,12 @@ def test_a_forged_folder_is_refused(
     model.save(tmp_path / "m")
     forge(tmp_path / "m", changes)
     with pytest.raises(LinkIndexError, match=message):
-        Reranker.open(tmp_path / "m", {"prior": PriorScorer(), "told": Told()})
+        Reranker.open(tmp_path / "m", {"prior": PriorScorer(), "told": OracleScorer()})
 
 
 def test_a_folder_that_lacks_the_first_stage_is_refused(model: Reranker, tmp_path: Path) -> None:
     """Weights of a plain re-ranker beside the manifest of one that asks."""
-    scorers: dict[str, Scorer] = {"prior": PriorScorer(), "told": Told()}
+    scorers: dict[str, Scorer] = {"prior": PriorScorer(), "told": OracleScorer()}
     Reranker.fit(scorers, world(20, 0), world(20, 1), settings=QUICK).save(tmp_path / "plain")
     assert Reranker.open(tmp_path / "plain", scorers).asking is None
     model.save(tmp_path / "m")
@@ -262,7 +268,7 @@ def test_a_folder_that_lacks_the_first_stage_is_refused(model: Reranker, tmp_pat
 
 def test_a_folder_from_before_asks_everywhere(tmp_path: Path) -> None:
     """Its manifest says nothing of asking."""
-    scorers: dict[str, Scorer] = {"prior": PriorScorer(), "told": Told()}
+    scorers: dict[str, Scorer] = {"prior": PriorScorer(), "told": OracleScorer()}
     before = Reranker.fit(scorers, world(20, 0), world(20, 1), settings=QUICK)
     before.save(tmp_path / "m")
     manifest = tmp_path / "m" / "manifest.json"
@@ -326,10 +332,10 @@ def test_why_says_whether_dear_scorers_were_asked(model: Reranker, ends: bool) -
 
 
 def test_why_of_given_mentions() -> None:
-    report = fit(Told())
+    report = fit(OracleScorer())
     pipeline = Pipeline(Mentions(), Source(), report, Decision(nil_score=0.0))
-    given = linked("Rome, Paris and Rome", ("Paris", [], None))
-    (text,) = pipeline.disambiguate([given])
+    given_text = linked("Rome, Paris and Rome", ("Paris", [], None))
+    (text,) = pipeline.disambiguate([given_text])
     ((paris,),) = explain(pipeline, [text])
     assert "told used: without" in paris[0].reason
 

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from entity_linking.names.rules.variants import acronyms, name_words, without_possessive
-from entity_linking.scorers.likeness import NameScorer, likenesses, name_likeness
+from entity_linking.scorers.likeness import NameScorer, likenesses
 from entity_linking.surfaces import normalise
 from kg_loaders import KnowledgeGraph
 from tests.rerank_worlds import linked
@@ -41,8 +41,8 @@ names = st.one_of(
     ],
 )
 def test_name_likeness(surface: str, name: str, expected: float) -> None:
-    assert name_likeness(surface, name) == pytest.approx(expected)
-    assert name_likeness(name, surface) == pytest.approx(expected)
+    both = likenesses([surface, name], np.array([0, 1]), np.array([1, 0]))
+    assert both.tolist() == pytest.approx([expected, expected])
 
 
 @given(st.lists(names, min_size=1, max_size=8))
@@ -67,7 +67,8 @@ def test_best_name_counts(small_graph: KnowledgeGraph) -> None:
     text = linked("City of Light", ("City of Light", [("Q90", 1.0), ("Q830149", 0.1)], None))
     first, second = NameScorer(small_graph).scores([text])[0][0]
     assert first == 1.0
-    assert second == pytest.approx(name_likeness("City of Light", "Paris"))
+    one, other = np.array([0]), np.array([1])
+    assert [second] == pytest.approx(likenesses(["City of Light", "Paris"], one, other).tolist())
 
 
 def likeness_by_loops(one: str, other: str) -> float:

@@ -91,13 +91,13 @@ def kinds(graph: KnowledgeGraph, name: str) -> set[str]:
 
 def coherence(graph: KnowledgeGraph, text: LinkedText, i: int, name: str, by_type: bool) -> float:
     others = [link for j, link in enumerate(text.links) if j != i and link.candidates]
-    own = kinds(graph, name)
+    kinds_of_mention = kinds(graph, name)
     total = 0.0
     for other in others:
         for candidate in other.candidates:
             if by_type:
-                shared = own & kinds(graph, candidate.entity)
-                total += candidate.prior * len(shared) / max(len(own), 1)
+                shared = kinds_of_mention & kinds(graph, candidate.entity)
+                total += candidate.prior * len(shared) / max(len(kinds_of_mention), 1)
             elif candidate.entity in neighbours(graph, name):
                 total += candidate.prior
     return total / max(len(others), 1)
@@ -132,13 +132,13 @@ def test_prior_and_popularity_against_loops(
     degree = {"Q90": 5, "Q830149": 0, "unknown": 0, "Q46": 2}
     priors = PriorScorer(floor=0.5).scores(texts)
     popular = PopularityScorer(small_graph).scores(texts)
-    given = PopularityScorer(small_graph, {"Q90": 7.0, "elsewhere": 3.0}).scores(texts)
+    popularity = PopularityScorer(small_graph, {"Q90": 7.0, "elsewhere": 3.0}).scores(texts)
     n_seen = 0
     for i, text in enumerate(texts):
         for j, link in enumerate(text.links):
             for k, c in enumerate(link.candidates):
                 assert priors[i][j][k] == pytest.approx(math.log(max(c.prior, 0.5)))
-                assert given[i][j][k] == pytest.approx(math.log(8) if c.entity == "Q90" else 0)
+                assert popularity[i][j][k] == pytest.approx(math.log(8) if c.entity == "Q90" else 0)
                 if c.entity in degree and c.entity != "Q90":
                     assert popular[i][j][k] == pytest.approx(math.log1p(degree[c.entity]))
                     n_seen += 1
@@ -167,9 +167,9 @@ def card(graph: KnowledgeGraph, name: str) -> dict[str, float]:
         return {}
     entity = graph.entities.id(name)
     near = [graph.label(graph.entities.id(other)) for other in neighbours(graph, name)]
-    own = [graph.label(entity), graph.description(entity) or "", *graph.types(entity)]
+    fields = [graph.label(entity), graph.description(entity) or "", *graph.types(entity)]
     words = dict.fromkeys((w.lower() for s in near for w in s.split()), 0.5)
-    words |= dict.fromkeys((w.lower() for s in own for w in s.split()), 1.0)
+    words |= dict.fromkeys((w.lower() for s in fields for w in s.split()), 1.0)
     return {w: weight for w, weight in words.items() if w not in FUNCTION_WORDS}
 
 

@@ -27,7 +27,7 @@ TEXT = linked(
 )
 
 
-class _Given:
+class _Reading:
     """The same numbers for every text."""
 
     def __init__(self, *values: list[float]) -> None:
@@ -41,7 +41,7 @@ class _Given:
 def test_mix_against_loops(normalisation: Normalisation) -> None:
     raw = {"x": [[1.0, 4.0, 7.0], [3.0], []], "y": [[2.0, 2.0, 2.0], [-1.0], []]}
     weights = {"x": 0.5, "y": -2.0}
-    mix = Mix({n: (_Given(*raw[n]), weights[n]) for n in raw}, normalisation=normalisation)
+    mix = Mix({n: (_Reading(*raw[n]), weights[n]) for n in raw}, normalisation=normalisation)
 
     def scaled(values: list[float], value: float) -> float:
         if normalisation == "none":
@@ -69,9 +69,9 @@ def test_wrong_mixes_are_told() -> None:
     with pytest.raises(LinkingError, match="weight of 'x' is nan"):
         Mix({"x": (PriorScorer(), math.nan)})
     with pytest.raises(LinkingError, match="'x' gives inf to 'b'"):
-        Mix({"x": (_Given([0.0, math.inf, 0.0], [0.0], []), 1.0)}).scores([TEXT])
+        Mix({"x": (_Reading([0.0, math.inf, 0.0], [0.0], []), 1.0)}).scores([TEXT])
     with pytest.raises(LinkingError, match="one score to every candidate"):
-        Mix({"x": (_Given([0.0], [0.0], []), 1.0)}).scores([TEXT])
+        Mix({"x": (_Reading([0.0], [0.0], []), 1.0)}).scores([TEXT])
 
 
 def test_context_beats_the_prior(small_graph: KnowledgeGraph) -> None:
@@ -99,5 +99,5 @@ def test_rounding_of_equal_scores_is_no_difference(
     values: list[float], expected: list[float]
 ) -> None:
     """Brought to a deviation of 1, it would decide as if one candidate were far better."""
-    mix = Mix({"x": (_Given(values, [3.0], []), 1.0)}, normalisation="z")
+    mix = Mix({"x": (_Reading(values, [3.0], []), 1.0)}, normalisation="z")
     np.testing.assert_allclose(mix.scores([TEXT])[0][0], expected, atol=1e-6)

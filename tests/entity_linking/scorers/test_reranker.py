@@ -247,11 +247,11 @@ def test_split_keeps_equal_texts_together() -> None:
 
 
 def test_nothing_to_learn_from_is_told() -> None:
-    bare = [linked("none", ("none", [], None))]
+    without_candidates = [linked("none", ("none", [], None))]
     with pytest.raises(LinkingError, match="held-out texts hold no mention"):
-        Reranker.fit(SCORERS, toy_world(5, 0), bare)
+        Reranker.fit(SCORERS, toy_world(5, 0), without_candidates)
     with pytest.raises(LinkingError, match="needs at least one cheap scorer"):
-        Reranker.fit({}, toy_world(5, 0), bare)
+        Reranker.fit({}, toy_world(5, 0), without_candidates)
     with pytest.raises(LinkingError, match="absent is 'maybe'"):
         RerankSettings(absent="maybe")  # type: ignore[arg-type]
     with pytest.raises(LinkingError, match="count below 1"):
@@ -309,7 +309,7 @@ def test_networks_answer_by_the_mean_of_their_shares(tmp_path: Path) -> None:
     train, held_out = (tabulate(SCORERS, toy_world(n, n)) for n in (120, 60))
     weights, record = fit_tables(train, held_out, replace(QUICK, networks=3, epochs=3))
     moments = {name: weights[name] for name in weights if name.endswith((".mean", ".deviation"))}
-    alone = [relative_logits({**moments, **own}, held_out) for own in networks(weights)]
+    alone = [relative_logits({**moments, **network}, held_out) for network in networks(weights)]
     first, _ = fit_tables(train, held_out, replace(QUICK, epochs=3))
     assert np.array_equal(alone[0], relative_logits(first, held_out))
     assert len(alone) == 3
@@ -318,15 +318,15 @@ def test_networks_answer_by_the_mean_of_their_shares(tmp_path: Path) -> None:
     for start, stop in pairwise(held_out.rows.offsets):
         each = np.exp([np.concatenate([[0.0], logits[start:stop]]) for logits in alone])
         shares.append((each / each.sum(axis=1, keepdims=True)).mean(axis=0))
-    logits = np.concatenate([np.log(own[1:] / own[0]) for own in shares])
+    logits = np.concatenate([np.log(share[1:] / share[0]) for share in shares])
     assert relative_logits(weights, held_out) == pytest.approx(logits, abs=1e-9)
     gold = targets(held_out.rows, absent="nil")
-    losses = [-np.log(own[place + 1]) for own, place in zip(shares, gold, strict=True)]
+    losses = [-np.log(share[position + 1]) for share, position in zip(shares, gold, strict=True)]
     assert record.held_out_loss == pytest.approx(np.mean(losses), abs=1e-6)
     Reranker(SCORERS, weights, record).save(tmp_path / "several")
     again = Reranker.open(tmp_path / "several", SCORERS).scores(held_out.rows.texts)
-    own = np.concatenate([scores for row in again for scores in row])
-    assert np.array_equal(own, relative_logits(weights, held_out))
+    numbers = np.concatenate([scores for row in again for scores in row])
+    assert np.array_equal(numbers, relative_logits(weights, held_out))
 
 
 def test_tables_stand_together() -> None:

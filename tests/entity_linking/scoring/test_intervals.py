@@ -23,9 +23,9 @@ def test_a_ratio_equals_resampling_by_hand() -> None:
     above, below = np.array([1.0, 0.0, 2.0, 1.0]), np.array([2.0, 0.0, 2.0, 4.0])
     actual = ratio_interval(above, below, generator=generator(3, "x"), n_resamples=50)
     assert (actual.estimate, actual.n, actual.method) == (0.5, 4, "bootstrap")
-    drawn = generator(3, "x").integers(4, size=(50, 4))
+    samples = generator(3, "x").integers(4, size=(50, 4))
     values = []
-    for rows in drawn.tolist():
+    for rows in samples.tolist():
         total = sum(below[i] for i in rows)
         values.append(sum(above[i] for i in rows) / total if total else 0.0)
     assert (actual.low, actual.high) == pytest.approx(tuple(np.quantile(values, [0.025, 0.975])))

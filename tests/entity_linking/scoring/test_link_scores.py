@@ -58,13 +58,13 @@ def texts(side: list[tuple[Link, ...]]) -> list[LinkedText]:
     return [LinkedText(TEXT, each) for each in side]
 
 
-def naive_matches(gold: LinkedText, found: LinkedText, match: Match) -> tuple[int, int, int]:
+def naive_matches(gold: LinkedText, predicted: LinkedText, match: Match) -> tuple[int, int, int]:
     """All ways to pair the links one to one, and the best of them."""
-    wanted, given = (
+    wanted, shorter = (
         sorted({(k.mention.start, k.mention.end, k.entity) for k in t.links if k.entity in KNOWN})
-        for t in (gold, found)
+        for t in (gold, predicted)
     )
-    short, long = sorted((wanted, given), key=len)
+    short, long = sorted((wanted, shorter), key=len)
     best = 0
     for order in permutations(long, len(short)):
         n = 0
@@ -72,7 +72,7 @@ def naive_matches(gold: LinkedText, found: LinkedText, match: Match) -> tuple[in
             touch = a == b if match == "strong" else max(a[0], b[0]) < min(a[1], b[1])
             n += touch and a[2] == b[2]
         best = max(best, n)
-    return len(wanted), len(given), best
+    return len(wanted), len(shorter), best
 
 
 @settings(deadline=None, max_examples=30)
@@ -89,11 +89,11 @@ def test_counts_equal_the_best_of_all_pairings(
         n_gold, n_found, n_right
     )
     rates = []
-    for wanted, given_, right in expected:
-        if wanted == given_ == 0:
+    for wanted, n_predicted, right in expected:
+        if wanted == n_predicted == 0:
             rates.append((1.0, 1.0, 1.0))
         else:
-            p, r = right / given_ if given_ else 0.0, right / wanted if wanted else 0.0
+            p, r = right / n_predicted if n_predicted else 0.0, right / wanted if wanted else 0.0
             rates.append((p, r, 2 * p * r / (p + r) if right else 0.0))
     macro = macro_scores(counts)
     means = [sum(row[i] for row in rates) / len(rates) for i in range(3)]
@@ -106,7 +106,7 @@ def test_span_scores_equal_loops(
     pairs: list[tuple[tuple[Link, ...], tuple[Link, ...]]],
 ) -> None:
     gold, actual = texts([a for a, _ in pairs]), texts([b for _, b in pairs])
-    asked = outcomes(gold, actual, known=KNOWN)
+    outcomes_of_links = outcomes(gold, actual, known=KNOWN)
     n = dict.fromkeys(["all", "in", "right", "at1", "nil", "said", "both"], 0)
     for expected, predicted in zip(gold, actual, strict=True):
         for link in expected.links:
@@ -122,13 +122,16 @@ def test_span_scores_equal_loops(
             n["at1"] += not is_nil and names[:1] == [link.entity]
             n["said"] += answer is not None and chosen is None
             n["both"] += answer is not None and chosen is None and is_nil
-    assert (span_score(asked).n_gold, span_score(asked).n_correct) == (n["all"], n["right"])
+    assert (span_score(outcomes_of_links).n_gold, span_score(outcomes_of_links).n_correct) == (
+        n["all"],
+        n["right"],
+    )
     assert score_spans(gold, actual, known=KNOWN).n_gold == n["in"]
-    assert score_nils(asked) == LinkScore(n["nil"], n["said"], n["both"])
+    assert score_nils(outcomes_of_links) == LinkScore(n["nil"], n["said"], n["both"])
     by_name = {m.name: m for m in measures(gold, actual, known=KNOWN, gold_spans_only=False)}
     at_1 = by_name["recall@1, in graph"]
     assert (at_1.numerators.sum(), at_1.denominators.sum()) == (n["at1"], n["in"])
-    assert by_name["NIL F1"].value == pytest.approx(score_nils(asked).f1)
+    assert by_name["NIL F1"].value == pytest.approx(score_nils(outcomes_of_links).f1)
     assert by_name["weak micro F1"].value == pytest.approx(
         score_links(gold, actual, match="weak", known=KNOWN).f1
     )
@@ -168,8 +171,8 @@ def test_the_surest_of_two_links_on_a_span_is_the_answer(
         Link(Mention(0, 2), (), name, confidence) for name, confidence in (("Q1", 0.7), ("Q2", 0.2))
     )
     gold = [LinkedText(TEXT, (gold_link(0, 2, entity),))]
-    given_ = [LinkedText(TEXT, tuple((sure, doubtful)[i] for i in order))]
-    (outcome,) = outcomes(gold, given_)
+    predicted_ = [LinkedText(TEXT, tuple((sure, doubtful)[i] for i in order))]
+    (outcome,) = outcomes(gold, predicted_)
     assert (outcome.answer, outcome.is_correct) == ("Q1", is_correct)
 
 
@@ -207,20 +210,20 @@ def test_gold_spans_alone() -> None:
 def test_bins() -> None:
     gold = LinkedText(TEXT, tuple(gold_link(i, i + 1, f"Q{i}") for i in range(6)))
     actual = LinkedText(TEXT, tuple(gold_link(i, i + 1, f"Q{i % 2}") for i in range(5)))
-    asked = outcomes([gold], [actual])
+    outcomes_of_links = outcomes([gold], [actual])
     counts = {"Q1": 1, "Q2": 9, "Q3": 10, "Q4": 999, "Q5": 1000}
-    levels = popularity_bins(asked, counts)
+    levels = popularity_bins(outcomes_of_links, counts)
     assert levels == {
         "0": SpanScore(1, 1, 1), "1-9": SpanScore(2, 1, 1), "10-99": SpanScore(1, 0, 0),
         "100-999": SpanScore(1, 0, 0), "1000-9999": SpanScore(1, 0, 0),
     }  # fmt: skip
-    assert popularity_bins(asked, lambda name: counts.get(name, 0)) == levels
+    assert popularity_bins(outcomes_of_links, lambda name: counts.get(name, 0)) == levels
     types = [("a",), ("a", "b"), (), ("b",), (), ()]
-    assert binned(asked, types) == {"a": SpanScore(2, 2, 2), "b": SpanScore(2, 1, 1)}
+    assert binned(outcomes_of_links, types) == {"a": SpanScore(2, 2, 2), "b": SpanScore(2, 1, 1)}
     for wrong in (
-        lambda: binned(asked, types[:2]),
-        lambda: popularity_bins(asked, counts, base=1),
-        lambda: popularity_bins(asked, {"Q1": -1}),
+        lambda: binned(outcomes_of_links, types[:2]),
+        lambda: popularity_bins(outcomes_of_links, counts, base=1),
+        lambda: popularity_bins(outcomes_of_links, {"Q1": -1}),
     ):
         with pytest.raises(ScoreError):
             wrong()
@@ -239,8 +242,8 @@ def some_texts(n: int, wrong_every: int) -> tuple[list[LinkedText], list[LinkedT
 
 def test_a_report_has_intervals_and_tables() -> None:
     gold, actual = some_texts(20, 4)
-    asked = outcomes(gold, actual)
-    bins = {"degree": popularity_bins(asked, {"Q1": 3})}
+    outcomes_of_links = outcomes(gold, actual)
+    bins = {"degree": popularity_bins(outcomes_of_links, {"Q1": 3})}
     result = report(gold, actual, known=KNOWN, gold_spans_only=False, bins=bins, n_resamples=200)
     score = result["strong micro F1"]
     assert score.value == pytest.approx(35 / 40)

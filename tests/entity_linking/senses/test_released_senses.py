@@ -41,8 +41,8 @@ def expected(word: str, senses: Sequence[Sense], most: int) -> tuple[list[str], 
     """A word with `surfaces`, by loops: pool, cut to the most frequent, divide."""
     pool: list[Sense] = []
     for key in dict.fromkeys([lemmatise(word), word]):
-        own = [s for s in senses if s.id.split("%")[0] == key]
-        pool += sorted(own, key=lambda s: -s.n_tags)[:most] if len(own) > most else own
+        of_key = [s for s in senses if s.id.split("%")[0] == key]
+        pool += sorted(of_key, key=lambda s: -s.n_tags)[:most] if len(of_key) > most else of_key
     if len(pool) > most:
         pool = sorted(pool, key=lambda s: -s.n_tags)[:most]
     total = sum(s.n_tags + 1 for s in pool)
@@ -71,8 +71,8 @@ def test_a_span_has_the_most_frequent_senses_of_all_its_keys(
 def test_what_other_parts_of_speech_push_out_stays_out() -> None:
     senses = [sense("break", 1, 9), sense("break", 2, 8), sense("break", 1, 1, "n")]
     table = SenseTable(senses, max_candidates=2)
-    asked = [GoldSense(0, 1, "break", tag, "break%2:00:01::") for tag in ("VERB", "NOUN")]
-    verb, noun = gold_sense_candidates(["break"], asked, table, lemmatise, training=False)
+    gold = [GoldSense(0, 1, "break", tag, "break%2:00:01::") for tag in ("VERB", "NOUN")]
+    verb, noun = gold_sense_candidates(["break"], gold, table, lemmatise, training=False)
     assert (verb.entities, verb.priors) == (
         ("break.v.01", "break.v.02"),
         pytest.approx((10 / 19, 9 / 19)),

@@ -59,12 +59,12 @@ def oracle(text: LinkedText, *, method: str, priors: bool, sentences: bool) -> l
     walkers = nx.Graph(EDGES)
     results = []
     for i, link in enumerate(text.links):
-        own = [c.entity for c in link.candidates]
+        entities = [c.entity for c in link.candidates]
         restart = dict.fromkeys(walkers, 0.0)
         for j, voter in enumerate(text.links):
             if sentences and LINES[text.id][i] != LINES[text.id][j]:
                 continue
-            if method == "ppr_w2w" and [c.entity for c in voter.candidates] == own:
+            if method == "ppr_w2w" and [c.entity for c in voter.candidates] == entities:
                 continue
             for c in voter.candidates:
                 weight = c.prior if priors else 1 / len(voter.candidates)
@@ -73,7 +73,7 @@ def oracle(text: LinkedText, *, method: str, priors: bool, sentences: bool) -> l
         shares = {}
         if any(restart.values()):
             shares = nx.pagerank(walkers, 0.85, restart, max_iter=2000, tol=1e-14)
-        results.append([float(np.log(shares.get(e, 0.0) + FLOOR)) for e in own])
+        results.append([float(np.log(shares.get(e, 0.0) + FLOOR)) for e in entities])
     return results
 
 
@@ -165,7 +165,7 @@ def test_gloss_words_link_to_their_senses(graph: KnowledgeGraph) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         ({"method": "static"}, "'static'"),
         ({"context_words": 0}, "context_words 0"),
@@ -174,9 +174,9 @@ def test_gloss_words_link_to_their_senses(graph: KnowledgeGraph) -> None:
     ],
 )
 def test_wrong_settings_are_told(
-    graph: KnowledgeGraph, wrong: dict[str, object], told: str
+    graph: KnowledgeGraph, wrong: dict[str, object], message: str
 ) -> None:
-    with pytest.raises(LinkingError, match=told):
+    with pytest.raises(LinkingError, match=message):
         SenseWalk(graph, relations(graph), **wrong)  # type: ignore[arg-type]
     with pytest.raises(LinkingError, match="shape"):
         SenseWalk(graph, relations(graph)[:3, :3])

@@ -83,7 +83,7 @@ def test_compressed_data_and_no_keys(texts: list[SenseText], tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("data", "keys", "told"),
+    ("data", "keys", "message"),
     [
         (DATA.replace("</corpus>", ""), KEYS, "not well-formed"),
         (DATA.replace("d1.s0.t2", "d1.s0.t1"), KEYS, "instance id twice"),
@@ -93,21 +93,21 @@ def test_compressed_data_and_no_keys(texts: list[SenseText], tmp_path: Path) -> 
         (DATA.replace(">river<", "> <"), KEYS, "'d0.s0' has an empty token"),
     ],
 )
-def test_broken_files_are_told(data: str, keys: str, told: str, tmp_path: Path) -> None:
+def test_broken_files_are_told(data: str, keys: str, message: str, tmp_path: Path) -> None:
     one, other = write_corpus(tmp_path)
     one.write_text(data, encoding="utf-8")
     other.write_text(keys, encoding="utf-8")
-    with pytest.raises(LinkingError, match=told):
+    with pytest.raises(LinkingError, match=message):
         read_senses(one, other)
 
 
 def test_candidates_stand_in_wordnets_order(graph: KnowledgeGraph, texts: list[SenseText]) -> None:
     source = SenseCandidates(graph, mini_lexicon(), texts)
     (first,) = source.candidates([texts[0].linked])
-    banks, _, flow, unknown, _, ran, _ = first
+    banks, _, flow, unknown, _, run_verb, _ = first
     assert [c.entity for c in banks] == [SHORE, LENDER, SLOPE]
     assert [c.prior for c in banks] == pytest.approx([21 / 48, 26 / 48, 1 / 48])
-    assert [c.entity for c in flow] == [c.entity for c in ran] == [FLOW]
+    assert [c.entity for c in flow] == [c.entity for c in run_verb] == [FLOW]
     assert unknown == ()
     assert "6 words" not in repr(source)
 
@@ -117,9 +117,9 @@ def test_words_without_annotation_are_read_by_morphology(graph: KnowledgeGraph) 
     text = LinkedText(
         "banks ran", tuple(Link(m, (), None, 1.0) for m in (Mention(0, 5), Mention(6, 9)))
     )
-    ((banks, ran),) = source.candidates([text])
+    ((banks, run_verb),) = source.candidates([text])
     assert [c.entity for c in banks] == [SHORE, LENDER, SLOPE]
-    assert [c.entity for c in ran] == [FLOW]
+    assert [c.entity for c in run_verb] == [FLOW]
     assert [c.entity for c in SenseCandidates(graph, mini_lexicon()).candidates([text])[0][0]] == [
         SHORE, LENDER, SLOPE, LEND,
     ]  # fmt: skip
@@ -144,8 +144,8 @@ def test_first_sense_and_prior_and_their_score(
 
 
 def test_an_answer_that_is_missing_costs_recall_alone(texts: list[SenseText]) -> None:
-    given = {"d0.s0.t0": SHORE, "d0.s0.t1": None, "d0.s1.t0": FLOW, "d1.s0.t0": SHORE}
-    score = score_senses(texts, given, SYNSET_OF)
+    answers = {"d0.s0.t0": SHORE, "d0.s0.t1": None, "d0.s1.t0": FLOW, "d1.s0.t0": SHORE}
+    score = score_senses(texts, answers, SYNSET_OF)
     assert (score.precision, score.recall) == pytest.approx((2 / 3, 2 / 6))
     assert score.f1 == pytest.approx(2 * (2 / 3) * (1 / 3) / (2 / 3 + 1 / 3))
 
@@ -161,10 +161,10 @@ class _Letters:
     """Counts the letters "w" and "m" of a text."""
 
     name, width = "letters", 3
-    asked: list[str]
+    texts: list[str]
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        self.asked = list(texts)
+        self.texts = list(texts)
         rows = np.array([[t.count("w"), t.count("m"), 0.5] for t in texts], np.float32)
         return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.float32)
 
@@ -176,7 +176,7 @@ def test_glosses_are_compared_with_the_sentence(
     steps = pipeline(graph, texts, GlossScorer(graph, encoder, scale=2.0))
     proposed = steps.propose([t.linked for t in texts])
     (first, second) = GlossScorer(graph, encoder, scale=2.0).scores(proposed)
-    assert encoder.asked == [
+    assert encoder.texts == [
         'The "banks" of the river flow xyzzy',
         f"banks : {graph.description(graph.entities.find(SHORE) or 0)}",
         "banks : an institution that lends money",
@@ -190,13 +190,13 @@ def test_glosses_are_compared_with_the_sentence(
         "bank : an institution that lends money",
         "bank : a bank",
     ]
-    vectors = encoder.encode(encoder.asked)
+    vectors = encoder.encode(encoder.texts)
     np.testing.assert_allclose(first[0], 2 * vectors[1:4] @ vectors[0], atol=1e-6)
     assert [s.tolist() for s in first[1:]] == [[0.0], [0.0], [], [0.0], [0.0], [0.0]]
     assert answers(texts, steps.decide(proposed))["d1.s0.t0"] == LENDER
     short = GlossScorer(graph, encoder, examples=False)
     short.scores(proposed[:1])
-    assert encoder.asked[1] == "banks : sloping land beside a body of water"
+    assert encoder.texts[1] == "banks : sloping land beside a body of water"
     assert len(second) == 4
     with pytest.raises(LinkingError, match="scale is 0"):
         GlossScorer(graph, encoder, scale=0)

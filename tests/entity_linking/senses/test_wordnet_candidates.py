@@ -36,7 +36,7 @@ def linker() -> WordNetCandidates:
     return WordNetCandidates(graph, Lexicon(SYNSETS, {("men", "n"): ("man",)}))
 
 
-def found(linker: WordNetCandidates, text: str) -> dict[str, list[str]]:
+def candidates_of(linker: WordNetCandidates, text: str) -> dict[str, list[str]]:
     (linked,) = linker.link([text])
     return {
         text[k.mention.start : k.mention.end]: [c.entity for c in k.candidates]
@@ -45,11 +45,11 @@ def found(linker: WordNetCandidates, text: str) -> dict[str, list[str]]:
 
 
 def test_runs_of_words_and_their_senses(linker: WordNetCandidates) -> None:
-    assert found(linker, "The hot dogs, my mother-in-law!") == {
+    assert candidates_of(linker, "The hot dogs, my mother-in-law!") == {
         "hot": [HOT], "hot dogs": [HOTDOG], "dogs": [DOG, CHASE], "mother-in-law": [LAW],
     }  # fmt: skip
-    assert found(linker, "Men DOG") == {"Men": [LAW], "DOG": [DOG, CHASE]}
-    assert found(linker, "nothing here") == {}
+    assert candidates_of(linker, "Men DOG") == {"Men": [LAW], "DOG": [DOG, CHASE]}
+    assert candidates_of(linker, "nothing here") == {}
 
 
 def test_priors_are_tags_of_the_lemma_plus_one(linker: WordNetCandidates) -> None:
@@ -67,7 +67,7 @@ def test_links_are_sorted_and_bounded(linker: WordNetCandidates) -> None:
     with pytest.raises(LinkingError, match="must be 1 or more"):
         WordNetCandidates(linker._graph, linker._lexicon, max_words=0)
     short = WordNetCandidates(linker._graph, linker._lexicon, max_words=1, max_candidates=1)
-    assert found(short, "hot dog") == {"hot": [HOT], "dog": [DOG]}
+    assert candidates_of(short, "hot dog") == {"hot": [HOT], "dog": [DOG]}
 
 
 def test_parts_of_speech(linker: WordNetCandidates) -> None:

@@ -62,9 +62,9 @@ def assert_same_sample(
     for name, fill in (("extra_ids", NONE), ("extra_labels", IGNORE)):
         assert getattr(batch, name).keys() == getattr(one, name).keys()
         for extra, wanted in getattr(one, name).items():
-            found = getattr(batch, name)[extra][row, nodes]
-            assert torch.equal(found[:, : wanted.shape[2]], wanted[0])
-            assert bool((found[:, wanted.shape[2] :] == fill).all())
+            values = getattr(batch, name)[extra][row, nodes]
+            assert torch.equal(values[:, : wanted.shape[2]], wanted[0])
+            assert bool((values[:, wanted.shape[2] :] == fill).all())
     assert bool(batch.node_mask[row, nodes].all())
     visible = batch.visibility.mask[row][nodes]
     assert torch.equal(visible[:, nodes], one.visibility.mask[0])
@@ -76,10 +76,10 @@ def assert_same_sample(
     assert torch.equal(spans[row, mentions, 1], nodes[ours[0, :, 1] - 1] + 1)
     for name in ("candidate_ids", "candidate_priors"):
         wanted = getattr(one, name)[0]
-        found = getattr(batch, name)[row, mentions]
-        assert torch.equal(found[:, : wanted.shape[1]], wanted)
+        values = getattr(batch, name)[row, mentions]
+        assert torch.equal(values[:, : wanted.shape[1]], wanted)
         pad = PAD_ROW if name == "candidate_ids" else 0
-        assert bool((found[:, wanted.shape[1] :] == pad).all())
+        assert bool((values[:, wanted.shape[1] :] == pad).all())
 
 
 def assert_padding(batch: KnowledgeBatch, word_pad_id: int) -> None:

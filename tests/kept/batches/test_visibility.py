@@ -111,11 +111,11 @@ def naive(batch: Visibility, keys: Tensor, query: tuple[int, int]) -> list[int]:
 
 @pytest.mark.parametrize("weighed", [False, True])
 def test_every_form_of_the_mask_says_the_same(weighed: bool) -> None:
-    drawn = torch.Generator().manual_seed(4)
-    seen = torch.rand(3, 6, 6, generator=drawn) < 0.4
+    draws = torch.Generator().manual_seed(4)
+    seen = torch.rand(3, 6, 6, generator=draws) < 0.4
     visibility = Visibility(seen | torch.eye(6, dtype=torch.bool))
-    keys = torch.rand(3, 6, generator=drawn) < 0.5
-    weights = torch.rand(3, 6, generator=drawn) if weighed else None
+    keys = torch.rand(3, 6, generator=draws) < 0.5
+    weights = torch.rand(3, 6, generator=draws) if weighed else None
     read, added = (
         visibility.attention(kind, torch.float32, keys=keys, weights=weights)
         for kind in ("sdpa", "eager")

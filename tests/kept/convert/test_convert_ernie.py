@@ -63,8 +63,8 @@ def test_vectors_for_a_graph(release: Path, small_graph: KnowledgeGraph, tmp_pat
         assert torch.equal(table[small_graph.entities.id(name)], ERNIE_VECTORS[index])
     known = [small_graph.entities.id(name) for name in places]
     assert not table[[i for i in range(small_graph.n_entities) if i not in known]].any()
-    stranger = graph_from_records([Triple("x", "r", "y")])
-    stranger.save(tmp_path / "other")
+    other_graph = graph_from_records([Triple("x", "r", "y")])
+    other_graph.save(tmp_path / "other")
     with pytest.raises(CheckpointError, match="names no entity"):
         keys.convert(release, kg=tmp_path / "other")
 

@@ -78,9 +78,9 @@ def test_an_encoder_after_pre_training(
     model = keys.convert(written(tmp_path, body | pretraining_heads), n_heads=4)
     assert isinstance(model, KBERT)
     assert (model.host.pooler.dense.weight == 0.25).all()
-    bare = keys.convert(written(tmp_path, body), n_heads=4)
-    assert isinstance(bare, KBERT)
-    assert bare.host.pooler is None
+    encoder = keys.convert(written(tmp_path, body), n_heads=4)
+    assert isinstance(encoder, KBERT)
+    assert encoder.host.pooler is None
     model.save_pretrained(tmp_path / "out")
     again = KBERT.from_pretrained(tmp_path / "out")
     assert (again.host.pooler.dense.bias == 0.5).all()
@@ -126,7 +126,9 @@ def test_no_state_dict(tmp_path: Path) -> None:
         keys.convert(path)
 
 
-def test_the_vocabulary_is_saved_beside(classifier: dict[str, Tensor], tmp_path: Path) -> None:
+def test_the_vocabulary_is_saved_with_the_model(
+    classifier: dict[str, Tensor], tmp_path: Path
+) -> None:
     path = written(tmp_path, classifier)
     model = keys.convert(path, n_heads=4, vocabulary=GOLDEN / "vocab.txt")
     model.save_pretrained(tmp_path / "out")

@@ -132,23 +132,23 @@ class NamespaceOfMyOwn(Namespace):
     """A class that nobody allowed."""
 
 
-@pytest.mark.parametrize("place", ["beside", "inside", "subclass"])
-def test_hostile_pickles_are_refused(tmp_path: Path, place: str) -> None:
+@pytest.mark.parametrize("attack", ["beside", "inside", "subclass"])
+def test_hostile_pickles_are_refused(tmp_path: Path, attack: str) -> None:
     proof = tmp_path / "proof"
     hostile = Hostile(proof)
     args = {
         "beside": Namespace(**KEPLER_ARGS),
         "inside": Namespace(**KEPLER_ARGS, extra=hostile),
         "subclass": NamespaceOfMyOwn(**KEPLER_ARGS),
-    }[place]
+    }[attack]
     entries = {"args": args, "model": kepler_state()}
-    if place == "beside":
+    if attack == "beside":
         entries["extra_state"] = hostile
     torch.save(entries, tmp_path / "hostile.pt")
     with pytest.raises(CheckpointError, match="could run code"):
         keys.convert(tmp_path / "hostile.pt")
     assert not proof.exists()
-    if place != "subclass":  # the file would have run it
+    if attack != "subclass":  # the file would have run it
         torch.load(tmp_path / "hostile.pt", weights_only=False)
         assert proof.exists()
 

@@ -57,9 +57,9 @@ def test_rows_of_ones_own_graph(
     theirs = original["wiki_soldered_kg.entity_linker.disambiguator.entity_embeddings.weight"]
     assert len(table) == small_graph.n_entities + N_SPECIAL_ROWS
     expected = {"Q90": 2, "Q64": 3, "Q142": 1}  # by label, by identifier, unknown
-    for name, place in expected.items():
+    for name, row_of_theirs in expected.items():
         row = small_graph.entities.find(name) + N_SPECIAL_ROWS
-        assert torch.equal(table[row], theirs[place]), name
+        assert torch.equal(table[row], theirs[row_of_theirs]), name
     assert torch.equal(table[UNKNOWN_ROW], theirs[6])
 
 

@@ -114,10 +114,10 @@ def test_missing_query_maps_are_copies_of_the_words(tmp_path: Path) -> None:
     (tmp_path / CONFIG).write_text(json.dumps(settings), encoding="utf-8")
     model = convert(tmp_path)
     for queries, layer in zip(model.queries, model.host.encoder.layer, strict=True):
-        own = layer.attention.self.query
+        attention = layer.attention.self.query
         for mapping in queries.children():
-            assert mapping.weight.equal(own.weight)
-            assert mapping.bias.equal(own.bias)
+            assert mapping.weight.equal(attention.weight)
+            assert mapping.bias.equal(attention.bias)
 
 
 @pytest.mark.parametrize(

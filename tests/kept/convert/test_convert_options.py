@@ -13,7 +13,7 @@ from kept.errors import CheckpointError, ConfigError
 
 def reader(
     path: Path, *, needed: Path, name: str = "x", rate: float = 1.0, n: int = 2,
-    place: Path | None = None, both: str | int = "y",
+    target: Path | None = None, both: str | int = "y",
 ) -> None:  # fmt: skip
     """Stands for the function of a method."""
 
@@ -26,13 +26,13 @@ def read(**values: Any) -> dict[str, Any]:
     ("name", "value", "expected"),
     [
         ("needed", "a/b", Path("a/b")), ("name", "z", "z"), ("name", 7, "7"), ("name", 2.5, "2.5"),
-        ("rate", 3, 3.0), ("rate", 0.5, 0.5), ("n", 4, 4), ("place", None, None),
-        ("place", "here", Path("here")), ("both", 5, 5), ("both", "5", "5"),
+        ("rate", 3, 3.0), ("rate", 0.5, 0.5), ("n", 4, 4), ("target", None, None),
+        ("target", "here", Path("here")), ("both", 5, 5), ("both", "5", "5"),
     ],
 )  # fmt: skip
 def test_values_as_they_are_annotated(name: str, value: Any, expected: Any) -> None:
-    found = read(**{name: value})[name]
-    assert (found, type(found)) == (expected, type(expected))
+    value_ = read(**{name: value})[name]
+    assert (value_, type(value_)) == (expected, type(expected))
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_values_as_they_are_annotated(name: str, value: Any, expected: Any) -> N
     [
         ("n", 2.5, "n: 2.5 is no int"), ("n", "4", "n: '4' is no int"),
         ("rate", "fast", "rate: 'fast' is no float"), ("rate", True, "rate: True is no float"),
-        ("n", None, "n: None is no int"), ("place", 3, "place: 3 is no Path"),
+        ("n", None, "n: None is no int"), ("target", 3, "target: 3 is no Path"),
         ("both", 2.5, "both: 2.5 is no str or int"), ("other", 1, "other: no such option"),
     ],
 )  # fmt: skip

@@ -55,8 +55,8 @@ def test_a_method_has_a_converter_unless_its_line_says_why_not() -> None:
     modules = {module.name for module in pkgutil.iter_modules(package.__path__)}
     assert list(RELEASES) == list(CONVERTERS)
     assert CONVERTERS.keys() == modules & METHODS.keys()
-    told = run("--help").stdout.replace(" or ", ", ")
-    assert all(f"{name}," in told or f"{name}." in told for name in CONVERTERS)
+    output = run("--help").stdout.replace(" or ", ", ")
+    assert all(f"{name}," in output or f"{name}." in output for name in CONVERTERS)
 
 
 def test_options_are_keywords_of_simple_types(method: str) -> None:
@@ -208,8 +208,8 @@ def test_with_a_graph_rows_follow_its_ids(tmp_path: Path, small_graph: Knowledge
     known = read_vocabulary(tmp_path / "release" / keys.RELATION_VOCABULARY)
     bias = model.objectives["masked_nodes"].relation_bias
     for name in small_graph.relations:
-        place = small_graph.relations.id(name) + 3
-        assert bias[place] == original["rel_lm_head.bias"][known[name]]
+        row_id = small_graph.relations.id(name) + 3
+        assert bias[row_id] == original["rel_lm_head.bias"][known[name]]
 
 
 def test_names_that_the_release_lacks(tmp_path: Path, small_graph: KnowledgeGraph) -> None:

@@ -48,8 +48,8 @@ def graph_of(facts: Sequence[tuple[str, str, str]] = FACTS) -> KnowledgeGraph:
 
 def asker_of(family: str = "llama", graph: KnowledgeGraph | None = None, **more: Any) -> Asker:
     graph = graph or graph_of()
-    said = [f" {graph.label(i)}. The job of home child is" for i in range(graph.n_entities)]
-    texts = ["what is the job of Padre user assistant Question : Answer", *said]
+    sentences_ = [f" {graph.label(i)}. The job of home child is" for i in range(graph.n_entities)]
+    texts = ["what is the job of Padre user assistant Question : Answer", *sentences_]
     tokenizer = chat_tokenizer([*texts, " Padre baker rome maria Baker Rome Maria"])
     tokenizer.chat_template = CHAT
     host = tiny_decoder(family, vocab_size=len(tokenizer), max_position_embeddings=128, **more)
@@ -92,8 +92,8 @@ def test_changes_are_differences_of_log_probabilities() -> None:
     rows.sort(key=lambda row: row)
 
     def total(kept: Sequence[int]) -> tuple[float, int]:
-        said = sentences(asker.graph, kept)
-        text = prompt(asker.tokenizer, "what is the job of Padre", (), said, "").text
+        context = sentences(asker.graph, kept)
+        text = prompt(asker.tokenizer, "what is the job of Padre", (), context, "").text
         ids = asker.tokenizer(text)["input_ids"]
         more = words
         with torch.no_grad():
@@ -113,8 +113,8 @@ def test_changes_are_differences_of_log_probabilities() -> None:
 
 
 def _greedy(asker: Asker, rows: Sequence[int], n: int) -> list[int]:
-    said = sentences(asker.graph, rows)
-    ids = asker.tokenizer(prompt(asker.tokenizer, "what is the job of Padre", (), said, "").text)
+    context = sentences(asker.graph, rows)
+    ids = asker.tokenizer(prompt(asker.tokenizer, "what is the job of Padre", (), context, "").text)
     out = asker.host.generate(
         torch.tensor([ids["input_ids"]]), max_new_tokens=n, do_sample=False, use_cache=False,
         pad_token_id=2, eos_token_id=asker.tokenizer.eos_token_id,
@@ -163,8 +163,8 @@ def test_many_values_of_one_relation_hide_no_other() -> None:
     asker, options = asker_of(graph=graph), AskOptions(n_new=1, max_facts=3, directions="head")
     question, entity = "where is Padre job job", graph.entities.id("padre")
 
-    def relations(own: Asker) -> list[str]:
-        rows, left_out = own.facts(question, {entity: "Padre"}, options)
+    def relations(asker_: Asker) -> list[str]:
+        rows, left_out = asker_.facts(question, {entity: "Padre"}, options)
         assert left_out == 2
         return [graph.relation_label(graph.triples[row, 1]) for row in rows]
 
@@ -195,10 +195,10 @@ def test_a_prompt_is_the_tokenizers_own_and_links_move_with_it() -> None:
     (link,) = text.links
     assert text.text[link.mention.start : link.mention.end] == "Padre"
     asker.tokenizer.chat_template = None
-    bare = prompt(asker.tokenizer, "is Padre home", linked.links, "", "")
-    assert bare.text == "Question: is Padre home\nAnswer:"
-    (link,) = bare.links
-    assert bare.text[link.mention.start : link.mention.end] == "Padre"
+    without_facts = prompt(asker.tokenizer, "is Padre home", linked.links, "", "")
+    assert without_facts.text == "Question: is Padre home\nAnswer:"
+    (link,) = without_facts.links
+    assert without_facts.text[link.mention.start : link.mention.end] == "Padre"
     asker.tokenizer.chat_template = "{{ messages[0]['content'] | upper }}"
     with pytest.raises(ConfigError, match="changes the question"):
         prompt(asker.tokenizer, "is Padre home", (), "", "")
@@ -208,8 +208,8 @@ def test_an_excerpt_has_its_facts_and_their_labels_alone() -> None:
     graph = graph_of()
     small = excerpt(graph, [1, 2])
     assert small.n_triples == 2
-    said = [sentence(small, row) for row in range(2)]
-    assert sorted(said) == sorted(sentence(graph, row) for row in (1, 2))
+    sentences_ = [sentence(small, row) for row in range(2)]
+    assert sorted(sentences_) == sorted(sentence(graph, row) for row in (1, 2))
 
 
 @pytest.mark.parametrize("family", decoders.FAMILIES)

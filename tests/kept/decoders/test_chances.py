@@ -31,19 +31,19 @@ def test_what_is_written_is_likeliest_word_by_word(
     batch = batch_of(kind, graph, tokenizer, *texts)
     tree = knowledge_tree(host, batch, readers=readers, vectors=vectors)
     words = write(host, tree, n_new=4).words
-    found = chances(host, tree, words)
+    scores = chances(host, tree, words)
     for row, text in enumerate(texts):
         alone = knowledge_tree(
             host, batch_of(kind, graph, tokenizer, text), readers=readers, vectors=vectors
         )
-        torch.testing.assert_close(chances(host, alone, words[row][None])[0], found[row], **CLOSE)
-    for place in range(4):
+        torch.testing.assert_close(chances(host, alone, words[row][None])[0], scores[row], **CLOSE)
+    for position in range(4):
         for other in range(3, 9):
             changed = words.clone()
-            changed[:, place] = other
+            changed[:, position] = other
             rest = chances(host, tree, changed)
-            assert bool((rest[:, place] <= found[:, place] + 1e-5).all())
-            torch.testing.assert_close(rest[:, :place], found[:, :place], **CLOSE)
+            assert bool((rest[:, position] <= scores[:, position] + 1e-5).all())
+            torch.testing.assert_close(rest[:, :position], scores[:, :position], **CLOSE)
 
 
 @pytest.mark.parametrize("family", decoders.FAMILIES)
@@ -56,8 +56,12 @@ def test_without_facts_they_are_the_hosts_own(
     words = torch.tensor([[7, 5, 9]])
     with torch.no_grad():
         scores = host(torch.tensor([[*ids, *words[0].tolist()]])).logits[0].log_softmax(-1)
-    own = [float(scores[len(ids) - 1 + i, word]) for i, word in enumerate(words[0].tolist())]
-    torch.testing.assert_close(chances(host, tree, words)[0], torch.tensor(own), **CLOSE)
+    scores_of_words = [
+        float(scores[len(ids) - 1 + i, word]) for i, word in enumerate(words[0].tolist())
+    ]
+    torch.testing.assert_close(
+        chances(host, tree, words)[0], torch.tensor(scores_of_words), **CLOSE
+    )
 
 
 def test_words_that_do_not_fit_are_refused(graph: KnowledgeGraph, tokenizer: Any) -> None:

@@ -135,11 +135,11 @@ def test_an_adapter_writes_as_its_states_say_and_padding_changes_nothing() -> No
     written = adapter.write(host, ids, mask, n_new=2).words
     for row, real in enumerate(mask):
         text = ids[row, real][None]
-        for place in range(2):
+        for position in range(2):
             states, visibility = run(host, text, torch.ones_like(text, dtype=torch.bool))
             with torch.no_grad():
                 word = decoders.logits(host, adapter(states, visibility)[:, -1]).argmax(-1)
-            assert int(written[row, place]) == int(word)
+            assert int(written[row, position]) == int(word)
             text = torch.cat([text, word[None]], dim=1)
     plain = host.generate(ids, attention_mask=mask.long(), max_new_tokens=2, do_sample=False)
     assert not torch.equal(written, plain[:, ids.shape[1] :])

@@ -58,8 +58,8 @@ def test_without_a_graph_the_host_is_unchanged_bitwise(
             ids, attention_mask=mask.long(), position_ids=positions, output_hidden_states=True
         )
     assert len(ours) == len(theirs.hidden_states)
-    for mine, own in zip(ours, theirs.hidden_states, strict=True):
-        assert torch.equal(mine[mask], own[mask])
+    for mine, other in zip(ours, theirs.hidden_states, strict=True):
+        assert torch.equal(mine[mask], other[mask])
     assert torch.equal(decoders.logits(host, ours[-1])[mask], theirs.logits[mask])
     assert all(bool(each.isfinite().all()) for each in ours)
 
@@ -162,14 +162,14 @@ def test_causal_loss_and_its_gradient_are_the_hosts(family: str) -> None:
     host, (ids, mask) = tiny_decoder(family), texts()
     labels = ids.masked_fill(~mask, IGNORE)
     positions = decoders.running_positions(mask)
-    own = host(ids, attention_mask=mask.long(), position_ids=positions, labels=labels).loss
+    host_loss = host(ids, attention_mask=mask.long(), position_ids=positions, labels=labels).loss
     table = host.get_input_embeddings()
     hidden = decoders.embed(host, table(ids), positions)
     last = decoders.run(host, hidden, Visibility.causal(mask), positions)[-1]
     loss = decoders.causal_loss(decoders.logits(host, last), labels)
-    torch.testing.assert_close(loss, own)
-    expected, found = (torch.autograd.grad(each, table.weight)[0] for each in (own, loss))
-    torch.testing.assert_close(found, expected, **CLOSE)
+    torch.testing.assert_close(loss, host_loss)
+    expected, actual = (torch.autograd.grad(each, table.weight)[0] for each in (host_loss, loss))
+    torch.testing.assert_close(actual, expected, **CLOSE)
 
 
 def test_faults_are_named() -> None:

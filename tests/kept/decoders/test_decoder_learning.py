@@ -60,9 +60,9 @@ def test_the_loop_takes_the_steps_of_a_plain_one(kind: str, host: Path, tmp_path
         losses.append(float(loss.detach()))
     expected = {name: value.detach().clone() for name, value in learner.own_tensors().items()}
     train(*training_of(kind, host), tmp_path)
-    found = load_file(tmp_path / "model.safetensors")
-    assert found.keys() == expected.keys()
-    assert all(torch.equal(found[name], value) for name, value in expected.items())
+    weights = load_file(tmp_path / "model.safetensors")
+    assert weights.keys() == expected.keys()
+    assert all(torch.equal(weights[name], value) for name, value in expected.items())
     rows = read_log(tmp_path / "log.jsonl")
     assert [row["losses"]["loss"] for row in rows] == losses
     assert rows[-1]["learning_rate"] == pytest.approx(
@@ -71,8 +71,8 @@ def test_the_loop_takes_the_steps_of_a_plain_one(kind: str, host: Path, tmp_path
 
 
 def lessons_of(n: int) -> Lessons[list[int], DecoderBatch]:
-    def make(rows: list[int], own: slice) -> DecoderBatch:
-        return DecoderBatch(node_mask=torch.tensor(rows[own])[:, None])
+    def make(rows: list[int], rows_of_batch: slice) -> DecoderBatch:
+        return DecoderBatch(node_mask=torch.tensor(rows[rows_of_batch])[:, None])
 
     return Lessons("", 1, lambda seed, number: list(range(n)), make)
 
@@ -123,11 +123,11 @@ def test_a_cache_stays_where_it_was_made_and_what_a_decoder_cannot_have_is_refus
     assert batch.to(torch.device("cpu", 0)) is batch
     with pytest.raises(BatchError, match="the cache of this batch is on cpu, not meta"):
         batch.to(torch.device("meta"))
-    for fields, said in (
+    for fields, message in (
         ({"workers": 1}, "batches of Lessons are made by the process that trains"),
         ({"shard": ("layers",)}, "there is one process, so there is nothing to split"),
     ):
-        with pytest.raises(ConfigError, match=said):
+        with pytest.raises(ConfigError, match=message):
             train(learner, lessons, config.model_copy(update=fields), tmp_path)
     with_teacher = TrainConfig.model_validate(
         config.model_dump() | {"averaging": {"steps": 1, "distil": True}}

@@ -47,10 +47,10 @@ views = pytest.mark.parametrize("kind", ["branches", "nodes"])
 @pytest.fixture(scope="module")
 def tokenizer() -> PreTrainedTokenizerFast:
     vocabulary = {word: number for number, word in enumerate(["<unk>", "<pad>", "</s>", *WORDS])}
-    own = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
-    own.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer_ = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer_.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return PreTrainedTokenizerFast(
-        tokenizer_object=own, pad_token="<pad>", unk_token="<unk>", eos_token="</s>"
+        tokenizer_object=tokenizer_, pad_token="<pad>", unk_token="<unk>", eos_token="</s>"
     )
 
 
@@ -122,8 +122,8 @@ def test_a_batch_is_as_its_texts_alone_and_the_cache_changes_nothing(
             host, batch_of(kind, graph, tokenizer, text), readers=readers, vectors=vectors
         )
         with torch.no_grad():
-            own = read_tree(host, alone)[0]
-        torch.testing.assert_close(states[row, : len(own)], own, **CLOSE)
+            alone_states = read_tree(host, alone)[0]
+        torch.testing.assert_close(states[row, : len(alone_states)], alone_states, **CLOSE)
         assert written[row].tolist() == write(host, alone, n_new=3).words[0].tolist()
         if readers == "later" and kind == "branches":
             assert written[row].tolist() == _uncached(host, tokenizer, graph, text, 3)
@@ -158,20 +158,20 @@ def test_masks_against_a_loop(
     )
     trunk, positions = trunk_of(batch)[0].tolist(), batch.positions[0].tolist()
     seen, n = tree.visibility.mask[0].numpy(), len(trunk)
-    own = batch.visibility.mask[0].numpy()
+    visible = batch.visibility.mask[0].numpy()
     expected = np.zeros((n, n), np.bool_)
     for i in range(n):
         for j in range(n):
             if trunk[i] and trunk[j]:
                 expected[i, j] = positions[j] <= positions[i]
             elif readers == "mention":
-                expected[i, j] = own[i, j]
+                expected[i, j] = visible[i, j]
             elif not trunk[i] and not trunk[j]:
-                expected[i, j] = own[i, j] and positions[j] <= positions[i]
+                expected[i, j] = visible[i, j] and positions[j] <= positions[i]
             else:
                 expected[i, j] = positions[j] <= 2 if trunk[j] else positions[i] >= 3
     assert (
-        min(p for p, own in zip(positions, trunk, strict=True) if not own) == 3
+        min(p for p, is_trunk in zip(positions, trunk, strict=True) if not is_trunk) == 3
     )  # facts begin behind "what does padre"
     np.testing.assert_array_equal(seen, expected)
 
@@ -246,7 +246,7 @@ def test_the_loss_is_that_of_the_last_words(graph: KnowledgeGraph, tokenizer: An
     for row, text, n in ((0, texts[0], 2), (1, texts[1], 1)):
         ids = tokenizer(text.text)["input_ids"]
         scores = decoders.logits(host, states[row, : len(ids)]).log_softmax(-1)
-        each += [-scores[place - 1, ids[place]] for place in range(len(ids) - n, len(ids))]
+        each += [-scores[position - 1, ids[position]] for position in range(len(ids) - n, len(ids))]
     torch.testing.assert_close(loss, torch.stack(each).mean())
 
 
@@ -271,7 +271,7 @@ def test_words_drawn_after_knowledge_are_those_drawn_by_hand(
     tree = knowledge_tree(
         host, batch, readers="later", vectors=vectors_of(kind, graph, host, tokenizer)
     )
-    drawn = write(host, tree, n_new=4, draws=torch.Generator().manual_seed(7), temperature=0.7)
+    written = write(host, tree, n_new=4, draws=torch.Generator().manual_seed(7), temperature=0.7)
     draws, words = torch.Generator().manual_seed(7), torch.empty(2, 0, dtype=torch.long)
     for _ in range(4):
         every = [_last_chance(host, tree, words, word) for word in range(N_WORDS)]
@@ -279,8 +279,8 @@ def test_words_drawn_after_knowledge_are_those_drawn_by_hand(
         sharper = (shares / 0.7).softmax(dim=-1)
         word = torch.multinomial(sharper, 1, generator=draws)
         words = torch.cat([words, word], dim=1)
-    assert drawn.words.tolist() == words.tolist()
-    assert drawn.words.tolist() != write(host, tree, n_new=4).words.tolist()
+    assert written.words.tolist() == words.tolist()
+    assert written.words.tolist() != write(host, tree, n_new=4).words.tolist()
     with pytest.raises(ConfigError, match="temperature 0"):
         write(host, tree, n_new=1, temperature=0)
 
@@ -297,14 +297,16 @@ def test_facts_as_words_are_drawn_and_searched_as_by_generate(
     host = decoder_of(family)
     batch = batch_of("words", graph, tokenizer, linked("padre works as baker what does padre do"))
     tree = knowledge_tree(host, batch, readers="later")
-    given = {
+    options = {
         "attention_mask": batch.node_mask.long(), "max_new_tokens": 5, "pad_token_id": 1,
         "eos_token_id": None,
     }  # fmt: skip
     n = batch.node_ids.shape[1]
-    greedy = host.generate(batch.node_ids, do_sample=False, **given)[:, n:]
+    greedy = host.generate(batch.node_ids, do_sample=False, **options)[:, n:]
     assert write(host, tree, n_new=5).words.tolist() == greedy.tolist()
     torch.manual_seed(3)
-    drawn = host.generate(batch.node_ids, do_sample=True, top_k=0, temperature=0.7, **given)[:, n:]
+    generated = host.generate(batch.node_ids, do_sample=True, top_k=0, temperature=0.7, **options)[
+        :, n:
+    ]
     ours = write(host, tree, n_new=5, draws=torch.Generator().manual_seed(3), temperature=0.7)
-    assert ours.words.tolist() == drawn.tolist()
+    assert ours.words.tolist() == generated.tolist()

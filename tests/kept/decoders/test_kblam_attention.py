@@ -61,8 +61,8 @@ def test_the_loss_against_a_loop() -> None:
                     ]
                     logs.append(-math.log(summed[right[text]] / sum(summed)))
         layers.append(sum(logs) / len(logs))
-    found = attention_loss(weights, predicting, right)
-    assert float(found) == pytest.approx(sum(layers) / 2, abs=1e-5)
+    loss = attention_loss(weights, predicting, right)
+    assert float(loss) == pytest.approx(sum(layers) / 2, abs=1e-5)
     assert float(attention_loss(weights, predicting, torch.tensor([-1, -1, -1]))) == 0
 
 
@@ -73,9 +73,9 @@ def test_it_is_added_and_without_it_nothing_changes() -> None:
     read = model.read(right.input_ids, right.node_mask, model.encoder(*vectors()))
     predicting = torch.nn.functional.pad(right.labels[:, 1:] != -100, (0, 1))
     assert right.right_facts is not None
-    own = attention_loss(read.fact_weights, predicting, right.right_facts)
+    of_attention = attention_loss(read.fact_weights, predicting, right.right_facts)
     both = loss_of(model, right, *vectors(), attention=0.5)
-    torch.testing.assert_close(both, plain + 0.5 * own)
+    torch.testing.assert_close(both, plain + 0.5 * of_attention)
 
 
 def test_attention_learns_the_right_fact() -> None:

@@ -72,8 +72,8 @@ def facts_of(model: KBLaM, n: int = N_FACTS) -> FactTokens:
 
 def logits(model: KBLaM, *inputs: Any) -> Tensor:
     with torch.no_grad():
-        found: Tensor = model(*inputs).logits
-    return found
+        scores: Tensor = model(*inputs).logits
+    return scores
 
 
 @every_host
@@ -85,8 +85,8 @@ def test_without_facts_the_host_is_unchanged_bitwise(
     model, (ids, mask) = new_model(family, attention), texts(side)
     positions = decoders.running_positions(mask)
     with torch.no_grad():
-        own = model.host(ids, attention_mask=mask.long(), position_ids=positions)
-    assert torch.equal(logits(model, ids, mask, None)[mask], own.logits[mask])
+        of_host = model.host(ids, attention_mask=mask.long(), position_ids=positions)
+    assert torch.equal(logits(model, ids, mask, None)[mask], of_host.logits[mask])
 
 
 @every_host
@@ -115,8 +115,8 @@ def test_cache_equals_no_cache(family: str, name: str, cut: int) -> None:
     positions = decoders.running_positions(mask)
     start = logits(model, ids[:, :cut], mask[:, :cut], facts, positions[:, :cut], cache)
     rest = logits(model, ids[:, cut:], mask, facts, positions[:, cut:], cache)
-    found = torch.cat([start, rest], dim=1)
-    torch.testing.assert_close(found[mask], whole[mask], **CLOSE)
+    scores = torch.cat([start, rest], dim=1)
+    torch.testing.assert_close(scores[mask], whole[mask], **CLOSE)
 
 
 @every_host
@@ -125,10 +125,10 @@ def test_the_order_of_facts_says_nothing(family: str, name: str) -> None:
     model, (ids, mask) = new_model(family, **CONFIGS[name]), texts()
     facts = facts_of(model)
     mixed = facts[torch.tensor([3, 1, 4, 0, 2])]
-    found, other = logits(model, ids, mask, facts), logits(model, ids, mask, mixed)
-    torch.testing.assert_close(found, other, **CLOSE)
-    fewer = logits(model, ids, mask, facts[torch.tensor([0, 1])])
-    assert float((found - fewer)[mask].abs().max()) > 1e-3  # facts are read
+    scores, other = logits(model, ids, mask, facts), logits(model, ids, mask, mixed)
+    torch.testing.assert_close(scores, other, **CLOSE)
+    with_fewer_facts = logits(model, ids, mask, facts[torch.tensor([0, 1])])
+    assert float((scores - with_fewer_facts)[mask].abs().max()) > 1e-3  # facts are read
 
 
 @every_host
@@ -138,8 +138,8 @@ def test_facts_of_one_sample_do_not_touch_another(family: str, name: str) -> Non
     facts = facts_of(model)
     rows = torch.tensor([[0, 1, 2], [3, 4, 0], [2, 2, 1]])
     together = logits(model, ids, mask, facts[rows])
-    for row, own in enumerate(rows):
-        alone = logits(model, ids[row][None], mask[row][None], facts[own])
+    for row, facts_of_row in enumerate(rows):
+        alone = logits(model, ids[row][None], mask[row][None], facts[facts_of_row])
         torch.testing.assert_close(together[row][mask[row]], alone[0][mask[row]], **CLOSE)
 
 
@@ -214,19 +214,19 @@ def loops(model: KBLaM, ids: Tensor, facts: FactTokens) -> Tensor:
         keys, values = facts.of_slice(number // config.every, model.n_slices, model.n_heads)
         read = torch.zeros(1, ids.shape[1], model.n_heads * width)
         for head in range(model.n_heads):
-            own = head * key.shape[1] // model.n_heads
-            for place in range(ids.shape[1]):
+            columns = head * key.shape[1] // model.n_heads
+            for position in range(ids.shape[1]):
                 scores = [
-                    float(plain[0, head, place] @ k) / math.sqrt(width) for k in keys[0, head]
+                    float(plain[0, head, position] @ k) / math.sqrt(width) for k in keys[0, head]
                 ]
                 scores += [
-                    float(query[0, head, place] @ key[0, own, i]) / math.sqrt(width)
-                    for i in range(place + 1)
+                    float(query[0, head, position] @ key[0, columns, i]) / math.sqrt(width)
+                    for i in range(position + 1)
                 ]
                 weights = torch.tensor(scores).softmax(0)
-                seen = [*values[0, head], *value[0, own, : place + 1]]
+                seen = [*values[0, head], *value[0, columns, : position + 1]]
                 total = sum(w * v for w, v in zip(weights, seen, strict=True))
-                read[0, place, head * width : (head + 1) * width] = total
+                read[0, position, head * width : (head + 1) * width] = total
         states = states + attention.o_proj(read)
         states = states + layer.mlp(layer.post_attention_layernorm(states))
     return decoders.logits(host, decoders.finish(host, states))
@@ -275,8 +275,8 @@ def test_layers_below_the_first_that_reads_need_not_be_run_again(family: str, si
     with torch.no_grad():  # what stands before is in the cache
         model.read(ids[:, :3], mask[:, :3], facts, cache=cache)
         rest = model.read(ids[:, 3:], mask, facts, cache=cache, entering=behind)
-    found, expected = rest.hidden_states[-1], whole.hidden_states[-1][:, 3:]
-    torch.testing.assert_close(found[mask[:, 3:]], expected[mask[:, 3:]], **CLOSE)
+    actual, expected = rest.hidden_states[-1], whole.hidden_states[-1][:, 3:]
+    torch.testing.assert_close(actual[mask[:, 3:]], expected[mask[:, 3:]], **CLOSE)
     with pytest.raises(BatchError, match="go with facts"):
         model.read(ids, mask, None, entering=entering)
     with pytest.raises(BatchError, match="nodes"):
@@ -289,8 +289,8 @@ def test_a_scale_makes_copies_of_facts_weigh_as_one(n_facts: int, scale: float) 
     model, (ids, mask) = new_model(scale=scale), texts()
     fact = facts_of(model)[torch.tensor([0])]
     copies = fact[torch.zeros(n_facts, dtype=torch.long)]
-    found, one = logits(model, ids, mask, copies), logits(model, ids, mask, fact)
-    torch.testing.assert_close(found, one, **CLOSE)
+    scores, one = logits(model, ids, mask, copies), logits(model, ids, mask, fact)
+    torch.testing.assert_close(scores, one, **CLOSE)
 
 
 # ---- training and files ----------------------------------------------------------------------
@@ -326,18 +326,18 @@ def test_only_what_reads_facts_is_trained() -> None:
 
 
 def test_a_changed_folder_is_refused(tmp_path: Path) -> None:
-    place = tmp_path / "kblam"
-    save_kblam(place, new_model())
+    folder = tmp_path / "kblam"
+    save_kblam(folder, new_model())
     with pytest.raises(CheckpointError, match="belongs to a host of"):
-        load_kblam(place, tiny_decoder("llama", num_hidden_layers=4))
-    weights = bytearray((place / WEIGHTS_FILE).read_bytes())
+        load_kblam(folder, tiny_decoder("llama", num_hidden_layers=4))
+    weights = bytearray((folder / WEIGHTS_FILE).read_bytes())
     weights[-1] ^= 1
-    (place / WEIGHTS_FILE).write_bytes(weights)
+    (folder / WEIGHTS_FILE).write_bytes(weights)
     with pytest.raises(CheckpointError):
-        load_kblam(place, tiny_decoder("llama"))
-    (place / HEADER_FILE).unlink()
+        load_kblam(folder, tiny_decoder("llama"))
+    (folder / HEADER_FILE).unlink()
     with pytest.raises(CheckpointError):
-        load_kblam(place, tiny_decoder("llama"))
+        load_kblam(folder, tiny_decoder("llama"))
 
 
 def test_released_weights_are_taken_whole() -> None:

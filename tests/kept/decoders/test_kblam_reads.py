@@ -29,13 +29,13 @@ def vectors(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return keys, of_values
 
 
-def texts(asked: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+def texts(questions: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     """A name, a relation, the value of that fact."""
-    columns = FIRST_NAME + asked // N_RELATIONS, FIRST_RELATION + asked % N_RELATIONS
-    return torch.stack([*columns, FIRST_VALUE + values[asked]], dim=1)
+    columns = FIRST_NAME + questions // N_RELATIONS, FIRST_RELATION + questions % N_RELATIONS
+    return torch.stack([*columns, FIRST_VALUE + values[questions]], dim=1)
 
 
-def drawn(draws: torch.Generator) -> torch.Tensor:
+def random_values(draws: torch.Generator) -> torch.Tensor:
     return torch.randint(N_VALUES, (N_FACTS,), generator=draws)
 
 
@@ -47,13 +47,13 @@ def trained(n_steps: int) -> KBLaM:
     draws = torch.Generator().manual_seed(1)
     every = torch.arange(N_FACTS)
     for _ in range(n_steps):
-        values = drawn(draws)
-        asked = torch.randperm(N_FACTS, generator=draws)[:16]
-        ids = texts(asked, values)
+        values = random_values(draws)
+        questions = torch.randperm(N_FACTS, generator=draws)[:16]
+        ids = texts(questions, values)
         labels = ids.clone()
         labels[:, :2] = -100
         batch = MicroBatch(
-            ids, torch.ones_like(ids, dtype=torch.bool), labels, every.expand(16, -1), asked
+            ids, torch.ones_like(ids, dtype=torch.bool), labels, every.expand(16, -1), questions
         )
         train_step(model, [batch], vectors(values), optimiser, schedule, attention=2.0)
     return model.eval()
@@ -62,7 +62,7 @@ def trained(n_steps: int) -> KBLaM:
 def test_facts_that_were_never_seen_are_read_and_edits_are_followed() -> None:
     model = trained(300)
     draws = torch.Generator().manual_seed(2)
-    hits = [measured(model, drawn(draws)) for _ in range(5)]
+    hits = [measured(model, random_values(draws)) for _ in range(5)]
     right, looked, followed, old = (sum(each) / 5 for each in zip(*hits, strict=True))
     assert right > 0.75  # one in four by chance
     assert looked > 0.9
@@ -73,8 +73,8 @@ def test_facts_that_were_never_seen_are_read_and_edits_are_followed() -> None:
 @torch.no_grad()
 def measured(model: KBLaM, values: torch.Tensor) -> tuple[float, float, float, float]:
     """Shares of questions answered rightly, whose fact has most attention, and after an edit."""
-    asked, edited = torch.arange(N_FACTS), (values + 1) % N_VALUES
-    ids = texts(asked, values)[:, :2]
+    questions, edited = torch.arange(N_FACTS), (values + 1) % N_VALUES
+    ids = texts(questions, values)[:, :2]
     mask = torch.ones_like(ids, dtype=torch.bool)
     before = model(ids, mask, model.encoder(*vectors(values)))
     after = model(ids, mask, model.encoder(*vectors(edited)))
@@ -83,7 +83,7 @@ def measured(model: KBLaM, values: torch.Tensor) -> tuple[float, float, float, f
     sums = attention_sums(before.states.fact_weights[2], last)
     return (
         float((written == values).float().mean()),
-        attention_accuracy(sums, asked).first,
+        attention_accuracy(sums, questions).first,
         float((rewritten == edited).float().mean()),
         float((rewritten == values).float().mean()),
     )

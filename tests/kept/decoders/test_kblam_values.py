@@ -39,7 +39,7 @@ def test_words_of_a_host_are_its_embeddings_without_their_mean() -> None:
     ids = words.tokenizer(" golf", add_special_tokens=False)["input_ids"]
     np.testing.assert_allclose(vectors[0], centred[ids[0]] / centred[ids[0]].norm(), rtol=1e-4)
     pieces = words.tokenizer(" a quiet place", add_special_tokens=False)["input_ids"]
-    several = sum(centred[piece] / 2**place for place, piece in enumerate(pieces))
+    several = sum(centred[piece] / 2**position for position, piece in enumerate(pieces))
     np.testing.assert_allclose(vectors[2], several / several.norm(), rtol=1e-4)
 
 
@@ -65,8 +65,8 @@ def test_a_host_says_the_value_of_the_only_fact() -> None:
         ids = torch.tensor([[3, 4]])
         with torch.no_grad():
             read = model.read(ids, torch.ones_like(ids, dtype=torch.bool), base.tokens(model))
-            said = int(logits(model.host, read.hidden_states[-1])[0, -1].argmax())
-        assert words.tokenizer.decode([said]).strip() == value
+            token = int(logits(model.host, read.hidden_states[-1])[0, -1].argmax())
+        assert words.tokenizer.decode([token]).strip() == value
 
 
 def test_what_does_not_fit_is_refused() -> None:

@@ -83,7 +83,7 @@ def test_values_of_answers() -> None:
 COLOURS = ["red", "blue", "green"]
 
 
-def drawn(step: int) -> list[Fact]:
+def facts_of_step(step: int) -> list[Fact]:
     """Each colour once, in an order of the step's own: only the graph can know it."""
     order = torch.randperm(3, generator=torch.Generator().manual_seed(step)).tolist()
     return [Fact(f.name, f.relation, COLOURS[order[i]]) for i, f in enumerate(FACTS[:3])]
@@ -101,7 +101,7 @@ def test_what_the_graph_says_is_said_and_an_edit_is_followed() -> None:
     optimiser, schedule = new_optimiser(model, n_steps, learning_rate=0.01)
     marker = tokenizer.convert_tokens_to_ids(CHATML.marker)
     for step in range(n_steps):
-        facts = drawn(step)
+        facts = facts_of_step(step)
         base = KnowledgeBase.of_facts(facts, WordVectors())
         texts = [CHATML.dialogue(fact.question(), fact.answer) for fact in facts]
         ids, mask = padded(tokenizer(texts)["input_ids"], tokenizer.pad_token_id)
@@ -110,18 +110,18 @@ def test_what_the_graph_says_is_said_and_an_edit_is_followed() -> None:
         train_step(model, [batch], base.vectors, optimiser, schedule)
     model.eval()
     colours = tokenizer.convert_tokens_to_ids([f" {colour}" for colour in COLOURS])
-    said, right = [], []
+    predicted, right = [], []
     for step in range(1000, 1006):
-        facts = drawn(step)
+        facts = facts_of_step(step)
         tokens = KnowledgeBase.of_facts(facts, WordVectors()).tokens(model)
-        begun = [CHATML.prompt(f.question()) + f"The {f.relation} of {f.name} is" for f in facts]
-        ids, mask = padded(tokenizer(begun)["input_ids"], tokenizer.pad_token_id, side="left")
+        prompts = [CHATML.prompt(f.question()) + f"The {f.relation} of {f.name} is" for f in facts]
+        ids, mask = padded(tokenizer(prompts)["input_ids"], tokenizer.pad_token_id, side="left")
         with torch.no_grad():
             best = model(ids, mask, tokens).logits[:, -1, colours].argmax(-1)
-        said += [COLOURS[i] for i in best.tolist()]
+        predicted += [COLOURS[i] for i in best.tolist()]
         right += [fact.value for fact in facts]
-    hits = [one == other for one, other in zip(said, right, strict=True)]
-    assert sum(hits) >= 14, list(zip(said, right, strict=True))  # 6 of 18 by chance
+    hits = [one == other for one, other in zip(predicted, right, strict=True)]
+    assert sum(hits) >= 14, list(zip(predicted, right, strict=True))  # 6 of 18 by chance
     questions = [fact.question() for fact in facts]
     one, two = (answers(model, tokenizer, questions, tokens, n_new=9, batch_size=n) for n in (1, 3))
     assert one == two

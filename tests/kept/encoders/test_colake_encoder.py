@@ -152,9 +152,9 @@ def test_save_and_load(family: str, small_graph: KnowledgeGraph, tmp_path: Path)
     assert {k: v.item() for k, v in one.losses.items()} == pytest.approx(losses, rel=1e-6)
     assert loaded.config.content_hash == small_graph.content_hash
     assert loaded.objectives["masked_nodes"].empty_loss == "nan"
-    bare = CoLAKE.from_pretrained(tmp_path / "model", graph=small_graph)
-    assert torch.equal(bare(batch).node_states, one.node_states)
-    bare.save_pretrained(tmp_path / "bare")
+    opened = CoLAKE.from_pretrained(tmp_path / "model", graph=small_graph)
+    assert torch.equal(opened(batch).node_states, one.node_states)
+    opened.save_pretrained(tmp_path / "bare")
     again = CoLAKE.from_pretrained(tmp_path / "bare", attn_implementation="eager")
     assert again.host.config._attn_implementation == "eager"
     torch.testing.assert_close(again(batch).node_states, one.node_states, atol=1e-5, rtol=0)

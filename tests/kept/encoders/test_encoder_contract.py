@@ -105,14 +105,14 @@ def make_case(
     graphs = build_many(texts, tokenizer, graph, seed=0, config=builder(name))
     view = view_for(METHODS[name], graph, tokenizer, {})
     encoder = method_encoder(name, graph, tokenizer, family=family, n_layers=n_layers)
-    return Case(name, encoder, [view(drawn) for drawn in graphs], graph)
+    return Case(name, encoder, [view(graph_) for graph_ in graphs], graph)
 
 
 def test_every_encoder_is_in_the_tables() -> None:
     for model_type in ENCODERS:
-        made = encoder_class(type("Named", (), {"model_type": model_type}))
-        assert made.config_class.model_type == model_type
-        assert any(line.encoder is made for line in METHODS.values())
+        class_ = encoder_class(type("Named", (), {"model_type": model_type}))
+        assert class_.config_class.model_type == model_type
+        assert any(line.encoder is class_ for line in METHODS.values())
     assert {family for _, family in CASES} == set(FAMILIES)
     assert len(CASES) == len(METHODS) * N_FAMILIES
     assert all(name in OBJECTIVES for line in METHODS.values() for name in line.objectives)
@@ -231,10 +231,10 @@ def compiled(
     file = tmp_path_factory.mktemp("compiled") / "cases.pt"
     torch.save([(case.name, case.encoder, case.batch) for case in cases], file)
     process = Forked([Path(__file__).with_name("compile_cases.py"), file], os.environ)
-    said, _ = process.communicate()
-    assert process.returncode == 0, said
-    told: dict[str, str] = json.loads(said.splitlines()[-1])
-    return told
+    stdout, _ = process.communicate()
+    assert process.returncode == 0, stdout
+    differences: dict[str, str] = json.loads(stdout.splitlines()[-1])
+    return differences
 
 
 @pytest.mark.slow
@@ -259,9 +259,9 @@ def test_another_host_is_refused(
     host = AutoModel.from_config(
         AutoConfig.for_model(family, vocab_size=len(tokenizer), **TOO_ODD[family])
     )
-    with pytest.raises(HostError, match=", ".join(FAMILIES)) as told:
+    with pytest.raises(HostError, match=", ".join(FAMILIES)) as caught:
         METHODS[name].encoder.for_graph(host, small_graph, tokenizer, seed=0)
-    assert repr(family) in str(told.value)
+    assert repr(family) in str(caught.value)
 
 
 @torch.no_grad()
@@ -307,12 +307,12 @@ def test_overfits_one_batch_and_moves_only_what_it_declares(
     assert first
     for step in range(80):
         model.zero_grad(set_to_none=True)
-        found = losses()
-        last = {k: v.item() for k, v in found.items()}
+        losses_ = losses()
+        last = {k: v.item() for k, v in losses_.items()}
         halved = sum(last.values()) < 0.5 * sum(first.values())
         if halved and all(last[k] <= first[k] for k in first):
             break
-        torch.stack(list(found.values())).sum().backward()
+        torch.stack(list(losses_.values())).sum().backward()
         if step == 0:
             silent = {k for k, v in model.named_parameters() if v.grad is None}
         for optimiser in optimisers.values():

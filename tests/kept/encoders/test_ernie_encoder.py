@@ -46,13 +46,13 @@ def sample(n_node: int, entities: dict[int, int], seed: int = 0) -> KnowledgeBat
 @pytest.fixture(scope="module")
 def encoder(small_graph: KnowledgeGraph) -> ERNIE:
     """A fusion without and one with entity attention, from the first layer on."""
-    made = ERNIE.from_host(
+    ernie = ERNIE.from_host(
         tiny_host(), small_graph, layer_types=["mix", "norm"], entity_width=12, entity_heads=3
     ).eval()
     with torch.no_grad():  # as far from the identity as a trained model
-        for parameter in made.fusions.parameters():
+        for parameter in ernie.fusions.parameters():
             parameter.normal_(0, 0.5)
-    return made
+    return ernie
 
 
 SAMPLES = [sample(9, {2: 5, 6: 8}), sample(5, {}, seed=1), sample(3, {1: 4}, seed=2)]
@@ -72,8 +72,8 @@ def test_packed_rows_padding_and_single_texts_agree(encoder: ERNIE) -> None:
         expected, n = encoder(alone), alone.node_ids.shape[1]
         assert dense_rows(alone.node_mask) is None
         for name in ("node_states", "entity_states"):
-            found = getattr(together, name)[index, :n]
-            torch.testing.assert_close(found, getattr(expected, name)[0], atol=5e-6, rtol=1e-5)
+            packed = getattr(together, name)[index, :n]
+            torch.testing.assert_close(packed, getattr(expected, name)[0], atol=5e-6, rtol=1e-5)
     assert together.entity_states.shape == (3, 9, 12)
 
 
@@ -83,10 +83,10 @@ def test_eager_and_sdpa_agree_with_entity_attention(encoder: ERNIE) -> None:
     expected = encoder(batch).node_states
     encoder.set_attn_implementation("eager")
     try:
-        found = encoder(batch).node_states
+        states = encoder(batch).node_states
     finally:
         encoder.set_attn_implementation("sdpa")
-    torch.testing.assert_close(found[batch.node_mask], expected[batch.node_mask])
+    torch.testing.assert_close(states[batch.node_mask], expected[batch.node_mask])
 
 
 @torch.no_grad()
@@ -123,11 +123,11 @@ def test_nothing_reads_the_last_slots_and_vectors_are_frozen(encoder: ERNIE) -> 
 
 
 def test_vectors_come_from_the_graph(small_graph: KnowledgeGraph, tokenizer: Any) -> None:
-    made = [
+    models = [
         ERNIE.for_graph(tiny_host(), small_graph, tokenizer, seed=seed, vector_epochs=3)
         for seed in (0, 0, 1)
     ]
-    one, again, other = (model.entity_vectors.weight for model in made)
+    one, again, other = (model.entity_vectors.weight for model in models)
     assert torch.equal(one, again)
     assert not torch.equal(one, other)
     assert not one[:N_SPECIAL_ROWS].any()
@@ -147,9 +147,9 @@ def test_vectors_of_a_trained_scorer(
         tiny_host(), small_graph, tokenizer, seed=0, vectors=str(tmp_path / "kge")
     )
     assert model.config.entity_width == 16
-    found = model.entity_vectors.weight[N_SPECIAL_ROWS:]
-    given = scorer.entities.detach()
-    torch.testing.assert_close(found, given / given.norm(dim=1).mean())
+    vectors = model.entity_vectors.weight[N_SPECIAL_ROWS:]
+    expected = scorer.entities.detach()
+    torch.testing.assert_close(vectors, expected / expected.norm(dim=1).mean())
     other = graph_from_records([Triple("Q1", "P1", "Q2")])
     with pytest.raises(GraphMismatchError, match="id space"):
         ERNIE.for_graph(tiny_host(), other, tokenizer, seed=0, vectors=str(tmp_path / "kge"))

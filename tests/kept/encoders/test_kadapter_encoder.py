@@ -291,8 +291,8 @@ def test_released_padding_changes_results(
         for parameter in model.adapters.parameters():
             parameter.data.normal_(std=0.3)
         plain, longer = model(batch), model(batch.pad_to(12))
-        found = longer.node_states[:, :6][batch.node_mask]
-        assert torch.allclose(found, plain.node_states[batch.node_mask], atol=1e-4) is same
+        states = longer.node_states[:, :6][batch.node_mask]
+        assert torch.allclose(states, plain.node_states[batch.node_mask], atol=1e-4) is same
         host = longer.hidden_states[-2][:, :6][batch.node_mask]
         torch.testing.assert_close(host, plain.hidden_states[-2][batch.node_mask])
 

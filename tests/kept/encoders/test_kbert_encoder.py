@@ -92,14 +92,14 @@ def test_uer_norm() -> None:
     norm = UERLayerNorm(5)
     norm.weight.copy_(torch.randn(5, generator=generator_))
     norm.bias.copy_(torch.randn(5, generator=generator_))
-    for row, found in zip(states.tolist(), norm(states).tolist(), strict=True):
+    for row, actual in zip(states.tolist(), norm(states).tolist(), strict=True):
         mean = sum(row) / 5
         deviation = (sum((x - mean) ** 2 for x in row) / 4) ** 0.5
         wanted = [
             w * (x - mean) / (deviation + 1e-6) + b
             for x, w, b in zip(row, norm.weight.tolist(), norm.bias.tolist(), strict=True)
         ]
-        assert found == pytest.approx(wanted, abs=1e-5)
+        assert actual == pytest.approx(wanted, abs=1e-5)
 
 
 def test_every_layer_norm_is_replaced() -> None:
@@ -162,15 +162,15 @@ def test_a_piece_of_another_tokenizer_is_refused(small_graph: KnowledgeGraph) ->
 def test_pooling_against_loops(pooling: str) -> None:
     states = torch.randn(2, 5, 3, generator=torch.Generator().manual_seed(1))
     read = torch.tensor([[False, True, True, False, False], [True, False, True, False, True]])
-    for row, asked, found in zip(states, read, pool(states, read, pooling), strict=True):
-        chosen = [row[i] for i in range(5) if asked[i]]
+    for row, is_read, pooled in zip(states, read, pool(states, read, pooling), strict=True):
+        chosen = [row[i] for i in range(5) if is_read[i]]
         wanted = {
             "first": chosen[0],
             "last": chosen[-1],
             "mean": sum(chosen) / len(chosen),
             "max": torch.stack([torch.stack(chosen)[:, k].max() for k in range(3)]),
         }[pooling]
-        torch.testing.assert_close(found, wanted)
+        torch.testing.assert_close(pooled, wanted)
 
 
 @torch.no_grad()

@@ -56,13 +56,13 @@ def both(
     wordnet.save(folder)
     torch.manual_seed(0)
     first = {**SMALL, "name": "kg", "layer": 0}
-    made = KnowBERT.for_graph(
+    knowbert = KnowBERT.for_graph(
         tiny_host(), small_graph, tokenizer, seed=3, kars=[first, {**SECOND, "kg": str(folder)}]
     )
     with torch.no_grad():  # far from the start, so that knowledge matters
-        for parameter in made.parameters():
+        for parameter in knowbert.parameters():
             parameter.add_(0.2 * torch.randn_like(parameter))
-    return made.eval()
+    return knowbert.eval()
 
 
 def words(n_node: int, n_batch: int = 1) -> dict[str, Tensor]:
@@ -121,8 +121,8 @@ def test_a_graph_reads_its_own_mentions_only(both: KnowBERT) -> None:
         whole.linking_scores[:, [0, 2], :3], first.linking_scores, atol=1e-5, rtol=1e-5
     )
     for left_out in range(4):
-        fewer = both(sample([m for i, m in enumerate(MENTIONS) if i != left_out]))
-        assert (fewer.node_states - whole.node_states).abs().max() > 1e-4
+        with_fewer_links = both(sample([m for i, m in enumerate(MENTIONS) if i != left_out]))
+        assert (with_fewer_links.node_states - whole.node_states).abs().max() > 1e-4
 
 
 @torch.no_grad()
@@ -140,11 +140,13 @@ def test_packed_and_batched_samples_equal_single_ones(both: KnowBERT) -> None:
 @torch.no_grad()
 def test_a_text_without_mentions_is_one_with_padded_mentions(both: KnowBERT) -> None:
     """Absent fields, no mentions and padding marked as a graph's are the same."""
-    bare = both(KnowledgeBatch(**words(9)))
-    assert bare.linking_scores is None
+    output = both(KnowledgeBatch(**words(9)))
+    assert output.linking_scores is None
     padded = sample([(0, 0, 0, [PAD_ROW]), (1, 0, 0, [PAD_ROW]), (0, 0, 0, [PAD_ROW])])
     for batch in (sample([]), padded):
-        torch.testing.assert_close(both(batch).node_states, bare.node_states, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(
+            both(batch).node_states, output.node_states, atol=1e-5, rtol=1e-5
+        )
 
 
 @torch.no_grad()
@@ -158,8 +160,8 @@ def test_below_the_threshold_a_mention_is_null(both: KnowBERT) -> None:
     before = linker.threshold
     try:
         linker.threshold = float(scores.max()) + 1
-        found = linker(states, spans, ids, priors, sees)
-        assert torch.equal(found.entities[0, 0], null)
+        linked = linker(states, spans, ids, priors, sees)
+        assert torch.equal(linked.entities[0, 0], null)
         linker.threshold = float(scores.mean())
         weights = linker(states, spans, ids, priors, sees).weights[0, 0]
         assert weights.tolist() == [float(s > scores.mean()) for s in scores[0, 0]]
@@ -196,8 +198,8 @@ def test_saved_and_checked_against_both_graphs(
 
 
 def test_the_way_back_starts_as_the_pseudo_inverse(small_graph: KnowledgeGraph) -> None:
-    made = KnowBERT.from_host(tiny_host(), small_graph, kars=[SMALL])
-    forth, back = made.linker("kg").projection, made.recontextualisation("kg").projection
+    knowbert = KnowBERT.from_host(tiny_host(), small_graph, kars=[SMALL])
+    forth, back = knowbert.linker("kg").projection, knowbert.recontextualisation("kg").projection
     weight = forth.weight.detach()
     torch.testing.assert_close(weight @ back.weight @ weight, weight, atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(forth(back(torch.eye(8))), torch.eye(8), atol=1e-4, rtol=1e-4)
@@ -214,8 +216,8 @@ def test_vectors_depend_on_seed_and_graph_alone(
     small_graph: KnowledgeGraph, tokenizer: Any
 ) -> None:
     def table(seed: int) -> Tensor:
-        made = KnowBERT.for_graph(tiny_host(), small_graph, tokenizer, seed=seed, kars=[SMALL])
-        return made.linker("kg").entities.vectors.weight
+        knowbert = KnowBERT.for_graph(tiny_host(), small_graph, tokenizer, seed=seed, kars=[SMALL])
+        return knowbert.linker("kg").entities.vectors.weight
 
     assert torch.equal(table(1), table(1))
     assert not torch.equal(table(1), table(2))
@@ -269,7 +271,7 @@ def test_batches_that_do_not_fit_are_named(both: KnowBERT, small_graph: Knowledg
 
 
 def test_a_kar_after_the_last_layer_and_two_after_one(small_graph: KnowledgeGraph) -> None:
-    made = KnowBERT.from_host(
+    knowbert = KnowBERT.from_host(
         tiny_host(),
         small_graph,
         kars=[{**SMALL, "name": "b", "layer": 1}, {**SMALL, "name": "a", "layer": 1}],
@@ -277,8 +279,8 @@ def test_a_kar_after_the_last_layer_and_two_after_one(small_graph: KnowledgeGrap
     ).eval()
     order: list[str] = []
     for name in ("a", "b"):
-        made.linker(name).register_forward_hook(lambda *_, name=name: order.append(name))
-    output = made(sample(MENTIONS))
+        knowbert.linker(name).register_forward_hook(lambda *_, name=name: order.append(name))
+    output = knowbert(sample(MENTIONS))
     assert order == ["a", "b"]
     assert len(output.hidden_states) == 3
     assert output.node_states is output.hidden_states[-1]

@@ -21,12 +21,12 @@ WIDTH = 5
 
 
 def encoder_of(graph: KnowledgeGraph) -> KTNET:
-    made = KTNET.from_host(tiny_host(), graph, concept_width=WIDTH).eval()
+    ktnet = KTNET.from_host(tiny_host(), graph, concept_width=WIDTH).eval()
     with torch.no_grad():
-        made.memory.sentinel.copy_(torch.randn(WIDTH))
-        for weight in (made.matching.query, made.matching.key, made.matching.product):
+        ktnet.memory.sentinel.copy_(torch.randn(WIDTH))
+        for weight in (ktnet.matching.query, ktnet.matching.key, ktnet.matching.product):
             weight.copy_(torch.randn(len(weight)) * 0.2)
-    return made
+    return ktnet
 
 
 def words_alone() -> KnowledgeBatch:
@@ -84,8 +84,8 @@ def test_the_two_layers_are_a_loop_over_words(small_graph: KnowledgeGraph) -> No
     assert len(output.hidden_states) == encoder.n_states
     ids = (batch.extra_ids or {})[CONCEPTS]
     for i, real in enumerate(batch.node_mask):
-        own = output.hidden_states[-2][i]
-        expected = read(encoder, own, ids[i], batch.visibility.mask[i])
+        states = output.hidden_states[-2][i]
+        expected = read(encoder, states, ids[i], batch.visibility.mask[i])
         torch.testing.assert_close(output.node_states[i][real], expected[real])
 
 
@@ -95,13 +95,13 @@ def test_without_concepts_the_vectors_and_the_sentinel_do_not_matter(
 ) -> None:
     encoder, batch = encoder_of(small_graph), words_alone()
     none = batch.replace(extra_ids={CONCEPTS: torch.full((*batch.node_ids.shape, 3), NONE)})
-    shown, before = with_concepts(batch), encoder(batch).node_states
+    conceptual, before = with_concepts(batch), encoder(batch).node_states
     assert torch.equal(encoder(none).node_states, before)
-    moved = encoder(shown).node_states
+    moved = encoder(conceptual).node_states
     encoder.concept_vectors.weight += 1.0
     encoder.memory.sentinel += 1.0
     assert torch.equal(encoder(batch).node_states, before)
-    assert not torch.allclose(encoder(shown).node_states, moved)
+    assert not torch.allclose(encoder(conceptual).node_states, moved)
 
 
 def test_another_graphs_rows_are_refused(small_graph: KnowledgeGraph) -> None:
@@ -119,8 +119,8 @@ def test_vectors_come_from_a_file_and_stay(
     file = tmp_path / "vectors.txt"
     name = small_graph.entities.name(0)
     file.write_text(f"1 3\nENTITY/{name} 3 0 4\n", encoding="utf-8")
-    made = KTNET.for_graph(tiny_host(), small_graph, tokenizer, seed=0, vectors=file)
-    table = made.concept_vectors.weight
+    ktnet = KTNET.for_graph(tiny_host(), small_graph, tokenizer, seed=0, vectors=file)
+    table = ktnet.concept_vectors.weight
     assert table.shape == (small_graph.n_entities + N_SPECIAL_ROWS, 3)
     assert not table.requires_grad
     torch.testing.assert_close(table[N_SPECIAL_ROWS], torch.tensor([0.6, 0.0, 0.8]))

@@ -52,8 +52,8 @@ def test_a_group_works_where_it_stands(
     encoder = untaught_encoder(name, small_graph, tokenizer, family)
     texts = [text for text in linked if len(text.links) > 1][:2]
     view = METHODS[name].view.of(small_graph, tokenizer)
-    drawn = build_many(texts, tokenizer, small_graph, seed=0, config=builder(name))
-    batch = KnowledgeBatch.stack([view(graph) for graph in drawn])
+    graphs = build_many(texts, tokenizer, small_graph, seed=0, config=builder(name))
+    batch = KnowledgeBatch.stack([view(graph) for graph in graphs])
     assert encoder.groups == ("embeddings", "layer.0", "layer.1", "head")
     parameters = dict(encoder.named_parameters())
     groups = {key: encoder.group_of(key) for key in parameters}
@@ -67,22 +67,24 @@ def test_a_group_works_where_it_stands(
     states = encoder(batch).hidden_states
     assert len(states) == encoder.n_states
     moving = {key: p for key, p in parameters.items() if p.requires_grad}
-    for place in range(3):
-        if not states[place].requires_grad:
+    for layer in range(3):
+        if not states[layer].requires_grad:
             continue
-        found = torch.autograd.grad(
-            states[place].sum(), [*moving.values()], retain_graph=True, allow_unused=True
+        gradients = torch.autograd.grad(
+            states[layer].sum(), [*moving.values()], retain_graph=True, allow_unused=True
         )
-        reached = {groups[key] for key, one in zip(moving, found, strict=True) if one is not None}
-        assert reached <= set(encoder.groups[: place + 1]), place
+        reached = {
+            groups[key] for key, one in zip(moving, gradients, strict=True) if one is not None
+        }
+        assert reached <= set(encoder.groups[: layer + 1]), layer
 
 
 def test_the_places_by_hand_are_all_met(small_graph: KnowledgeGraph, tokenizer: Any) -> None:
-    found: set[str] = set()
+    places: set[str] = set()
     for name, family in CASES:
         encoder = untaught_encoder(name, small_graph, tokenizer, family)
-        found |= {key for key, _ in encoder.named_parameters()}
-    assert set(PLACES) <= found
+        places |= {key for key, _ in encoder.named_parameters()}
+    assert set(PLACES) <= places
 
 
 def test_an_unknown_parameter_is_refused(small_graph: KnowledgeGraph, tokenizer: Any) -> None:

@@ -70,8 +70,8 @@ def test_positions_start_as_the_words_of_the_same_place(
     n = len(theirs) - offset
     assert model.entity_inputs.positions.weight[:n].equal(theirs[offset:])
     assert model.entity_inputs.types.weight.equal(host.embeddings.token_type_embeddings.weight)
-    drawn = LUKE.for_graph(host, small_graph, tokenizer, seed=0, start="random")
-    assert not drawn.entity_inputs.positions.weight[:n].equal(theirs[offset:])
+    luke = LUKE.for_graph(host, small_graph, tokenizer, seed=0, start="random")
+    assert not luke.entity_inputs.positions.weight[:n].equal(theirs[offset:])
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_an_entity_has_one_row_in_all_languages(tokenizer: Any) -> None:
     assert entities[0].tolist() == entities[1].tolist() == [graph.entities.find("Q64") + 3]
 
 
-def test_pals_stand_beside_plain_attention_alone(
+def test_pals_are_added_to_plain_attention_alone(
     small_graph: KnowledgeGraph, tokenizer: Any
 ) -> None:
     """Entity-aware layers would pass them by; bottlenecks and LoRA are inside their parts."""

@@ -38,20 +38,20 @@ def anchors_read(kind: str, graph: KnowledgeGraph, *, training: bool) -> list[tu
     encoder = CoLAKE.from_host(tiny_host(), graph, anchor_rows=kind).train(training)
     batch = dataclasses.replace(WITH_ANCHORS, node_ids=WITH_ANCHORS.node_ids.clone())
     batch.node_ids[:, 5] = torch.tensor([8, 10])
-    found: list[tuple[int, ...]] = []
+    anchors: list[tuple[int, ...]] = []
     original = encoder.node_vectors
 
-    def spy(given: KnowledgeBatch, tables: Any) -> Any:
-        found.append(tuple(given.node_ids[:, 5].tolist()))
+    def spy(read_batch: KnowledgeBatch, tables: Any) -> Any:
+        anchors.append(tuple(read_batch.node_ids[:, 5].tolist()))
         others = [i for i in range(8) if i != 5]
-        assert torch.equal(given.node_ids[:, others], batch.node_ids[:, others])
-        return original(given, tables)
+        assert torch.equal(read_batch.node_ids[:, others], batch.node_ids[:, others])
+        return original(read_batch, tables)
 
     encoder.node_vectors = spy  # type: ignore[method-assign]
     torch.manual_seed(0)
     for _ in range(8):
         encoder(batch)
-    return found
+    return anchors
 
 
 def test_an_anchor_is_read_with_its_own_row_a_mask_or_anothers(small_graph: KnowledgeGraph) -> None:
@@ -68,16 +68,16 @@ def test_ernies_vectors_are_as_long_as_an_embedded_word(
     tokenizer: Any, small_graph: KnowledgeGraph
 ) -> None:
     host = tiny_host(n_words=len(tokenizer))
-    made = {
+    vectors = {
         scale: ERNIE.for_graph(
             host, small_graph, tokenizer, seed=0, scale=scale, vector_epochs=1, entity_width=8
         ).entity_vectors.weight[N_SPECIAL_ROWS:]
         for scale in ("unit", "host")
     }
-    assert float(made["unit"].norm(dim=1).mean()) == pytest.approx(1, rel=1e-4)
-    length = float(made["host"].norm(dim=1).mean())
+    assert float(vectors["unit"].norm(dim=1).mean()) == pytest.approx(1, rel=1e-4)
+    length = float(vectors["host"].norm(dim=1).mean())
     assert length == pytest.approx(hosts.embedded_length(host), rel=1e-4)
-    assert torch.allclose(made["host"], made["unit"] * length, rtol=1e-3)
+    assert torch.allclose(vectors["host"], vectors["unit"] * length, rtol=1e-3)
     with pytest.raises(ConfigError, match="scale is 'words'"):
         ERNIE.for_graph(host, small_graph, tokenizer, seed=0, scale="words")
 
@@ -104,12 +104,12 @@ def linker(*, soft: bool, threshold: float = 0.5) -> EntityLinker:
 def test_a_soft_threshold_is_one_more_candidate() -> None:
     scores = torch.tensor([[[1.0, -2.0]], [[0.2, -1.0]]], requires_grad=True)
     entities = torch.randn(2, 1, 2, 8)
-    made = linker(soft=True)
-    weights, mixed = made._weigh(scores, entities)
+    linker_ = linker(soft=True)
+    weights, mixed = linker_._weigh(scores, entities)
     for i in range(2):
         powers = torch.tensor([*scores[i, 0].tolist(), 0.5]).exp()
         shares = powers / powers.sum()
-        null = made.entities(torch.tensor(UNKNOWN_ROW))
+        null = linker_.entities(torch.tensor(UNKNOWN_ROW))
         assert torch.allclose(weights[i, 0], shares[:2])
         by_hand = shares[0] * entities[i, 0, 0] + shares[1] * entities[i, 0, 1] + shares[2] * null
         assert torch.allclose(mixed[i, 0], by_hand, atol=1e-6)
@@ -147,27 +147,29 @@ def test_vectors_of_facts_are_means_of_all_they_name(tokenizer: Any) -> None:
     ]  # fmt: skip
     graph = graph_from_records([*records, *texts])
     words = torch.randn(len(tokenizer), 5)
-    found = FactVectors(words, tokenizer)(graph)
+    vectors = FactVectors(words, tokenizer)(graph)
     pieces = tokenizer.get_vocab()
     row = {word: words[pieces[word]] for word in ("old", "river", "city", "near")}
     relation = (words[pieces["flows"]] + words[pieces["through"]]) / 2
-    place = {name: graph.entities.find(name) for name in "abcd"}
+    index_of = {name: graph.entities.find(name) for name in "abcd"}
     by_hand = (row["old"] + row["river"] + relation + row["city"] + relation) / 5
-    assert torch.allclose(found.vectors[place["a"]], by_hand, atol=1e-6)
-    assert torch.allclose(found.vectors[place["b"]], (row["river"] + row["old"] + relation) / 3)
-    assert torch.equal(
-        found.vectors[place["d"]], LabelVectors(words, tokenizer)(graph).vectors[place["d"]]
+    assert torch.allclose(vectors.vectors[index_of["a"]], by_hand, atol=1e-6)
+    assert torch.allclose(
+        vectors.vectors[index_of["b"]], (row["river"] + row["old"] + relation) / 3
     )
-    assert found.known.all()
+    assert torch.equal(
+        vectors.vectors[index_of["d"]], LabelVectors(words, tokenizer)(graph).vectors[index_of["d"]]
+    )
+    assert vectors.known.all()
 
 
 def test_ebert_takes_the_vectors_that_it_is_told(
     tokenizer: Any, small_graph: KnowledgeGraph
 ) -> None:
     host = tiny_host(n_words=len(tokenizer))
-    made = EBERT.for_graph(host, small_graph, tokenizer, seed=0, vectors="facts")
+    encoder = EBERT.for_graph(host, small_graph, tokenizer, seed=0, vectors="facts")
     wanted = FactVectors(hosts.word_table(host).weight.detach(), tokenizer)(small_graph)
-    assert torch.allclose(made.entity_vectors.weight[N_SPECIAL_ROWS:], wanted.vectors)
+    assert torch.allclose(encoder.entity_vectors.weight[N_SPECIAL_ROWS:], wanted.vectors)
     with pytest.raises(ConfigError, match="vectors is 'names'"):
         EBERT.for_graph(host, small_graph, tokenizer, seed=0, vectors="names")
     with pytest.raises(ConfigError, match="beside vectors_from"):
@@ -196,13 +198,15 @@ def test_links_are_changed_whenever_they_are_read(
     plain, moved = (
         TaskData(
             [example], small_graph, tokenizer, builder=BuilderConfig(**WORDS_ONLY),
-            view=ERNIEView(), problem_type=SINGLE, labels={"a": 0}, relink=given,
+            view=ERNIEView(), problem_type=SINGLE, labels={"a": 0}, relink=relinking,
         )
-        for given in (None, relink)
+        for relinking in (None, relink)
     )  # fmt: skip
-    own = {int(plain.sample(0, epoch=epoch, seed=0).entity_ids.max()) for epoch in range(9)}
-    drawn = [int(moved.sample(0, epoch=epoch, seed=0).entity_ids.max()) for epoch in range(9)]
-    assert own == {small_graph.entities.find("Q90") + N_SPECIAL_ROWS}
-    assert len({*drawn}) > 2
-    assert drawn[4] == int(moved.sample(0, epoch=4, seed=0).entity_ids.max())
+    entities = {int(plain.sample(0, epoch=epoch, seed=0).entity_ids.max()) for epoch in range(9)}
+    entities_drawn = [
+        int(moved.sample(0, epoch=epoch, seed=0).entity_ids.max()) for epoch in range(9)
+    ]
+    assert entities == {small_graph.entities.find("Q90") + N_SPECIAL_ROWS}
+    assert len({*entities_drawn}) > 2
+    assert entities_drawn[4] == int(moved.sample(0, epoch=4, seed=0).entity_ids.max())
     assert plain.fingerprint != moved.fingerprint

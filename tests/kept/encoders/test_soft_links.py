@@ -55,7 +55,7 @@ def with_confidence(texts: Sequence[LinkedText], *confidences: float) -> list[Li
     ]
 
 
-class World:
+class Inputs:
     """Samples and an encoder of one method; anchors stand beside their words."""
 
     def __init__(self, name: str, graph: KnowledgeGraph, tokenizer: Any) -> None:
@@ -79,8 +79,8 @@ class World:
 
 
 @pytest.fixture(params=INJECTING)
-def world(request: pytest.FixtureRequest, small_graph: KnowledgeGraph, tokenizer: Any) -> World:
-    return World(request.param, small_graph, tokenizer)
+def world(request: pytest.FixtureRequest, small_graph: KnowledgeGraph, tokenizer: Any) -> Inputs:
+    return Inputs(request.param, small_graph, tokenizer)
 
 
 @pytest.fixture
@@ -99,12 +99,12 @@ def test_every_method_that_reads_links_can_weigh_them(
         view = METHODS[name].view
         weighed = view.of(small_graph, tokenizer, weigh_links=True)
         assert weighed.fingerprint != view.of(small_graph, tokenizer).fingerprint
-    asked = {name for name, line in METHODS.items() if line.reads in ("pairs", "mentions")}
-    assert {*INJECTING, *MOVING, *asked} <= WEIGHING
+    reading_links = {name for name, line in METHODS.items() if line.reads in ("pairs", "mentions")}
+    assert {*INJECTING, *MOVING, *reading_links} <= WEIGHING
     assert len(INJECTING) > 2
 
 
-def test_sure_links_change_nothing(world: World, texts: list[LinkedText]) -> None:
+def test_sure_links_change_nothing(world: Inputs, texts: list[LinkedText]) -> None:
     sure = with_confidence(texts, 1.0)
     for weighed, plain in zip(
         world.samples(sure, weigh_links=True), world.samples(sure), strict=True
@@ -114,7 +114,7 @@ def test_sure_links_change_nothing(world: World, texts: list[LinkedText]) -> Non
         close(world.word_states(weighed), world.word_states(plain))
 
 
-def test_a_link_without_confidence_is_as_none(world: World, texts: list[LinkedText]) -> None:
+def test_a_link_without_confidence_is_as_none(world: Inputs, texts: list[LinkedText]) -> None:
     unlinked = [dataclasses.replace(text, links=()) for text in texts]
     none = world.samples(unlinked)
     unsure = world.samples(with_confidence(texts, UNSURE), weigh_links=True)
@@ -130,7 +130,7 @@ def test_a_link_without_confidence_is_as_none(world: World, texts: list[LinkedTe
 
 
 @torch.no_grad()
-def test_batches_packing_and_attention_agree(world: World, texts: list[LinkedText]) -> None:
+def test_batches_packing_and_attention_agree(world: Inputs, texts: list[LinkedText]) -> None:
     samples = world.samples(with_confidence(texts, 0.9, 0.2, 0.6), weigh_links=True)
     whole = world.encoder(KnowledgeBatch.stack(samples).pad_to(140))
     eager = method_encoder(world.name, world.graph, world.tokenizer, attention="eager")
@@ -151,8 +151,8 @@ def test_an_anchor_in_the_place_of_its_words_keeps_its_weight(
     for graph in graphs:
         weights = view(graph).node_weights
         assert weights is not None
-        shown = (graph.kinds == NodeKind.WORD) | (graph.spans[:, 0] >= 0)
-        expected = torch.from_numpy(np.where(shown, 1.0, 0.25).astype(np.float32))
+        is_visible = (graph.kinds == NodeKind.WORD) | (graph.spans[:, 0] >= 0)
+        expected = torch.from_numpy(np.where(is_visible, 1.0, 0.25).astype(np.float32))
         assert torch.equal(weights[0], expected)
     assert sum(int((graph.kinds == NodeKind.RELATION).sum()) for graph in graphs) > 4
 
@@ -183,7 +183,7 @@ def test_a_pair_counts_as_much_as_both_links(
     encoder = method_encoder("none", small_graph, tokenizer)
     objective = RelationPairs.for_encoder(encoder, RelationPairsOptions()).eval()
     output: KnowledgeOutput = encoder(batch)
-    found = objective(output, batch, encoder)["relation_pairs"]
+    loss = objective(output, batch, encoder)["relation_pairs"]
     losses = []
     assert batch.labels is not None
     assert batch.target_spans is not None
@@ -198,7 +198,7 @@ def test_a_pair_counts_as_much_as_both_links(
         logits = objective.logits(output.node_states[i : i + 1], batch.target_spans[i : i + 1])
         losses.append(head * tail * F.cross_entropy(logits, batch.labels[i : i + 1]))
     assert len(losses) > 1
-    close(found, torch.stack(losses).mean())
+    close(loss, torch.stack(losses).mean())
 
 
 @pytest.mark.parametrize("weights", [torch.tensor([[1.5, 0.0]]), torch.tensor([[-0.1, 1.0]])])

@@ -60,7 +60,7 @@ def test_another_fact_changes_the_answer(method: str, tokenizer: Any) -> None:
         model(batch).losses["class"].backward()
         optimiser.step()
     model.eval()
-    for asked, expected in ((graph, before), (changed, after)):
+    for answering, expected in ((graph, before), (changed, after)):
         with torch.no_grad():
-            scores = model(batch_of(asked, method, tokenizer)).class_logits
+            scores = model(batch_of(answering, method, tokenizer)).class_logits
         assert "".join([*CLASSES][i] for i in scores.argmax(1)) == expected

@@ -31,8 +31,8 @@ def row(words: str, head: str, tail: str, relation: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, small_graph: KnowledgeGraph) -> Path:
-    made = tmp_path_factory.mktemp("audit")
-    small_graph.save(made / "kg")
+    folder = tmp_path_factory.mktemp("audit")
+    small_graph.save(folder / "kg")
     sets = {
         "train": [row("Paris lies in France", "Q90", "Q142", "country")],
         "dev": [
@@ -41,9 +41,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory, small_graph: KnowledgeGraph
         ],
     }
     for name, rows in sets.items():
-        (made / f"{name}.txt").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    (made / "a.tsv").write_text("a\tr\tb\nb\tr\tc\nc\ts\ta\n", encoding="utf-8")
-    (made / "b.tsv").write_text("a\tr\tb\nc\tr\tb\na\ts\tb\nx\tr\ta\n", encoding="utf-8")
+        (folder / f"{name}.txt").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    (folder / "a.tsv").write_text("a\tr\tb\nb\tr\tc\nc\ts\ta\n", encoding="utf-8")
+    (folder / "b.tsv").write_text("a\tr\tb\nc\tr\tb\na\ts\tb\nx\tr\ta\n", encoding="utf-8")
     questions = [
         {"sub_label": "Bank of France", "obj_label": "France", "sub_uri": "Q90", "obj_uri": "Q142",
          "predicate_id": "P17", "evidences": [{"masked_sentence": "It is in [MASK] .",
@@ -51,12 +51,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory, small_graph: KnowledgeGraph
         {"sub_label": "Seine", "obj_label": "Paris", "masked_sentences": ["It flows", "to [MASK]."],
          },
     ]  # fmt: skip
-    (made / "lama.jsonl").write_text("\n".join(map(json.dumps, questions)), encoding="utf-8")
-    (made / "read.txt").write_text("it flows to paris.\n\nother\n", encoding="utf-8")
-    (made / "read.jsonl").write_text(
+    (folder / "lama.jsonl").write_text("\n".join(map(json.dumps, questions)), encoding="utf-8")
+    (folder / "read.txt").write_text("it flows to paris.\n\nother\n", encoding="utf-8")
+    (folder / "read.jsonl").write_text(
         json.dumps({"text": "It is in french France .", "mentions": []}) + "\n", encoding="utf-8"
     )
-    return made
+    return folder
 
 
 def test_a_task_against_graph_and_training_set(folder: Path, tmp_path: Path) -> None:
@@ -104,12 +104,12 @@ def test_two_files_of_one_set_are_one(folder: Path, tmp_path: Path) -> None:
         assert counts(out)["repeated-triple", ""] == (7, 3)
     texts = [["one", "two"], ["three"]]
     tasks = [AuditPart("train", "task", texts=t, facts=[(x, "r", "y") for x in t]) for t in texts]
-    asked = AuditPart("dev", "task", texts=["one", "three"], facts=[("one", "r", "y")])
-    found = {c.code: (c.n_checked, c.n_found) for c in audit([*tasks, asked])}
-    assert found == {
+    dev = AuditPart("dev", "task", texts=["one", "three"], facts=[("one", "r", "y")])
+    counts_of_checks = {c.code: (c.n_checked, c.n_found) for c in audit([*tasks, dev])}
+    assert counts_of_checks == {
         "text-in-training": (2, 2), "repeated-text": (2, 2), "repeated-pair": (1, 1),
     }  # fmt: skip
-    assert len(audit([*tasks, asked, AuditPart("dev", "task", texts=["x"])])) == 3
+    assert len(audit([*tasks, dev, AuditPart("dev", "task", texts=["x"])])) == 3
     questions = [AuditPart("lama.jsonl", "cloze", questions=[("a", b)]) for b in "ab"]
     assert [c.n_found for c in audit(questions)] == [1, 0]
 
@@ -135,13 +135,13 @@ def test_items_of_a_probe(small_graph: KnowledgeGraph) -> None:
         ClozeItem(f"i{i}", "P17", linked, Mention(12, 15), "Paris", "France", fact=fact)
         for i in range(2)
     ]
-    found = audit(
+    checks = audit(
         [of_items("x", items)], graph=small_graph, training_texts=["paris is in FRANCE ."]
     )
-    assert [(c.code, c.n_checked, c.n_found) for c in found][-2:] == [
+    assert [(c.code, c.n_checked, c.n_found) for c in checks][-2:] == [
         ("text-in-training", 2, 2), ("answer-in-subject", 2, 0),
     ]  # fmt: skip
-    assert (found[0].n_checked, found[0].n_found) == (1, 1)
+    assert (checks[0].n_checked, checks[0].n_found) == (1, 1)
 
 
 def test_what_is_unknown_is_never_found(small_graph: KnowledgeGraph) -> None:

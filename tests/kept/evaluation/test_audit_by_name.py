@@ -29,9 +29,9 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
             Text(f"Q1{i}", TextKind.LABEL, f"Person {i}"),
             Text(f"Q2{i}", TextKind.ALIAS, f"Town {i}"),
         ]
-    made = tmp_path_factory.mktemp("people")
-    graph_from_records([*facts, *texts]).save(made / "kg")
-    return made
+    folder = tmp_path_factory.mktemp("people")
+    graph_from_records([*facts, *texts]).save(folder / "kg")
+    return folder
 
 
 def google_re(i: int, **changes: Any) -> dict[str, Any]:
@@ -54,7 +54,9 @@ def audit_people(people: Path, rows: list[dict[str, Any]], *flags: object) -> tu
     file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     result = kept("--kg", people / "kg", "--cloze", file, *flags, "-o", out)
     assert result.exit_code in (0, 1, 3), result.output
-    return result.exit_code, {code: found for (code, _), found in counts(out).items()}
+    return result.exit_code, {
+        code: counts_of_check for (code, _), counts_of_check in counts(out).items()
+    }
 
 
 NO_IDS = {"sub": "drop", "obj": "drop", "sub_w": "drop", "obj_w": "drop"}
@@ -72,26 +74,26 @@ NO_IDS = {"sub": "drop", "obj": "drop", "sub_w": "drop", "obj_w": "drop"}
 def test_facts_without_identifiers_are_looked_up_by_name(
     people: Path, changes: list[dict[str, str]]
 ) -> None:
-    own = [
+    changed = [
         {name: value.format(i) for name, value in changes[i % len(changes)].items()}
         for i in range(N_PEOPLE)
     ]
-    rows = [google_re(i, **change) for i, change in enumerate(own)]
-    code, found = audit_people(people, rows)
+    rows = [google_re(i, **change) for i, change in enumerate(changed)]
+    code, counts_of_checks = audit_people(people, rows)
     assert code == 1
-    assert found["triple-in-graph"] == (N_PEOPLE, N_PEOPLE)
-    assert found["pair-in-graph"] == (N_PEOPLE, 0)
-    assert "fact-not-checked" not in found
+    assert counts_of_checks["triple-in-graph"] == (N_PEOPLE, N_PEOPLE)
+    assert counts_of_checks["pair-in-graph"] == (N_PEOPLE, 0)
+    assert "fact-not-checked" not in counts_of_checks
 
 
 def test_what_cannot_be_checked_is_a_line_and_an_exit_code(people: Path) -> None:
     rows = [google_re(i, sub_label=f"Nobody {i}", **NO_IDS) for i in range(3)]
     rows += [google_re(3, obj_label="Town 4", **NO_IDS), google_re(4, sub_label="", **NO_IDS)]
-    code, found = audit_people(people, rows)
+    code, counts_of_checks = audit_people(people, rows)
     assert code == 3
-    assert found["triple-in-graph"] == (1, 0)
-    assert found["fact-not-checked"] == (5, 4)
-    assert found["question-not-checked"] == (5, 1)
+    assert counts_of_checks["triple-in-graph"] == (1, 0)
+    assert counts_of_checks["fact-not-checked"] == (5, 4)
+    assert counts_of_checks["question-not-checked"] == (5, 1)
     granted = ("--allow", "fact-not-checked=0.8", "--allow", "question-not-checked=0.2")
     assert audit_people(people, rows, *granted)[0] == 0
     assert audit_people(people, rows, "--allow", "fact-not-checked=0.7")[0] == 3
@@ -112,22 +114,32 @@ def test_an_ambiguous_name_is_decided_where_its_readings_agree() -> None:
     )  # fmt: skip
     names = [("Paris", "France"), ("Paris", "Berlin"), ("Berlin", "Paris")]
     part = AuditPart("test", "cloze", facts=[("", "P17", "")] * 3, names=names)
-    found = {c.code: (c.n_checked, c.n_found, c.note) for c in audit([part], graph=graph)}
-    assert found["triple-in-graph"][:2] == (2, 0)  # Paris, France: in the graph in one reading
-    assert found["inverse-in-graph"][:2] == (2, 0)  # Paris, Berlin: joined in one reading
-    assert found["pair-in-graph"][:2] == (1, 0)
-    assert found["fact-not-checked"] == (3, 3, "3 with an ambiguous name")
+    counts_of_checks = {
+        c.code: (c.n_checked, c.n_found, c.note) for c in audit([part], graph=graph)
+    }
+    assert counts_of_checks["triple-in-graph"][:2] == (
+        2,
+        0,
+    )  # Paris, France: in the graph in one reading
+    assert counts_of_checks["inverse-in-graph"][:2] == (
+        2,
+        0,
+    )  # Paris, Berlin: joined in one reading
+    assert counts_of_checks["pair-in-graph"][:2] == (1, 0)
+    assert counts_of_checks["fact-not-checked"] == (3, 3, "3 with an ambiguous name")
     twice = [Text(name, TextKind.LABEL, "country", "en", 0, True) for name in ("P17", "P1")]
     graph = graph_from_records([Triple("a", "P17", "b"), Triple("b", "P1", "a"), *twice])
     part = AuditPart(
         "test", "cloze", facts=[("a", "country", "b"), ("a", "?", "b"), ("a", "", "x")]
     )
-    found = {c.code: (c.n_checked, c.n_found, c.note) for c in audit([part], graph=graph)}
-    assert found["triple-in-graph"][:2] == (1, 0)
-    assert found["fact-not-checked"][:2] == (3, 2)
+    counts_of_checks = {
+        c.code: (c.n_checked, c.n_found, c.note) for c in audit([part], graph=graph)
+    }
+    assert counts_of_checks["triple-in-graph"][:2] == (1, 0)
+    assert counts_of_checks["fact-not-checked"][:2] == (3, 2)
     assert (
         "1 of a relation that it does not know, whose ends it joins"
-        in (found["fact-not-checked"][2])
+        in (counts_of_checks["fact-not-checked"][2])
     )
 
 
@@ -137,9 +149,9 @@ def test_an_identifier_outside_the_graph_is_not_another_entity_of_that_name(
     graph = KnowledgeGraph.open(people / "kg")
     facts, names = [("Q10", "P19", "Q20"), ("Q999", "P19", "Q21")], [("", ""), ("Person 1", "")]
     part = AuditPart("test", "cloze", facts=facts, names=names)
-    found = {c.code: (c.n_checked, c.n_found) for c in audit([part], graph=graph)}
-    assert found["triple-in-graph"] == (2, 1)
-    assert "fact-not-checked" not in found
+    counts_of_checks = {c.code: (c.n_checked, c.n_found) for c in audit([part], graph=graph)}
+    assert counts_of_checks["triple-in-graph"] == (2, 1)
+    assert "fact-not-checked" not in counts_of_checks
 
 
 def test_passages_are_read_and_empty_evidences_are_not_counted(people: Path) -> None:
@@ -147,16 +159,16 @@ def test_passages_are_read_and_empty_evidences_are_not_counted(people: Path) -> 
     lines = ["person 0 was born in TOWN 0.", google_re(1)["evidences"][0]["snippet"], "other"]
     text.write_text("\n".join(lines), encoding="utf-8")
     rows = [google_re(i) for i in range(4)]
-    _, found = audit_people(people, rows, "--text", text)
-    assert found["text-in-training"] == (4, 2)  # one sentence, one passage; not 2 of 8
-    assert "text-not-checked" not in found
+    _, counts_of_checks = audit_people(people, rows, "--text", text)
+    assert counts_of_checks["text-in-training"] == (4, 2)  # one sentence, one passage; not 2 of 8
+    assert "text-not-checked" not in counts_of_checks
     rows[2] = google_re(2, evidences=[])
     rows[3] = google_re(3, evidences=[{}, {"masked_sentence": " "}], masked_sentences=[])
     rows += [google_re(0, evidences=[{"snippet": lines[1]}], masked_sentences="drop")]
     rows += [google_re(0, evidences=None, masked_sentences=None)]
-    _, found = audit_people(people, rows, "--text", text)
-    assert found["text-in-training"] == (4, 3)
-    assert found["text-not-checked"] == (7, 3)
+    _, counts_of_checks = audit_people(people, rows, "--text", text)
+    assert counts_of_checks["text-in-training"] == (4, 3)
+    assert counts_of_checks["text-not-checked"] == (7, 3)
 
 
 def test_a_task_without_entities_is_not_clean(people: Path, tmp_path: Path) -> None:
@@ -194,15 +206,19 @@ def test_lama_by_name_finds_what_it_finds_by_identifier(data_root: Path) -> None
     ]
     graph = graph_from_records([*(Triple(*fact) for fact in facts), *dict.fromkeys(texts)])
     half = [fact if i % 2 else ("", fact[1], "") for i, fact in enumerate(part.facts)]
-    found = {}
-    for name, own in (("ids", part.facts), ("half", half), ("none", [("", "P19", "")] * len(half))):
-        checks = audit([dataclasses.replace(part, facts=own)], graph=graph)
-        found[name] = {check.code: (check.n_checked, check.n_found) for check in checks}
+    counts_of_checks = {}
+    for name, part_facts in (
+        ("ids", part.facts),
+        ("half", half),
+        ("none", [("", "P19", "")] * len(half)),
+    ):
+        checks = audit([dataclasses.replace(part, facts=part_facts)], graph=graph)
+        counts_of_checks[name] = {check.code: (check.n_checked, check.n_found) for check in checks}
     n = len(part.facts)
-    assert found["ids"]["triple-in-graph"] == (n, n)
+    assert counts_of_checks["ids"]["triple-in-graph"] == (n, n)
     for name, n_shared in (("half", 49), ("none", 97)):  # names that two people or towns share
-        assert found[name]["fact-not-checked"] == (n, n_shared)
-        assert found[name]["triple-in-graph"] == (n - n_shared, n - n_shared)
+        assert counts_of_checks[name]["fact-not-checked"] == (n, n_shared)
+        assert counts_of_checks[name]["triple-in-graph"] == (n - n_shared, n - n_shared)
 
 
 @pytest.mark.data
@@ -210,11 +226,11 @@ def test_codex_gives_away_what_its_inverses_say(data_root: Path) -> None:
     folder = data_root / "codex/codex-s"
     files = {"train": "train.txt.gz", "valid": "valid.txt", "test": "test.txt"}
     parts = [triples_part(name, folder / file) for name, file in files.items()]
-    found = {(c.code, c.part): (c.n_checked, c.n_found) for c in audit(parts)}
-    assert found["triple-in-graph", "test"] == (1828, 0)
-    assert found["inverse-in-graph", "test"] == (1828, 258)
-    assert found["pair-in-graph", "test"] == (1828, 29)
-    assert found["repeated-triple", ""] == (36543, 0)
+    counts_of_checks = {(c.code, c.part): (c.n_checked, c.n_found) for c in audit(parts)}
+    assert counts_of_checks["triple-in-graph", "test"] == (1828, 0)
+    assert counts_of_checks["inverse-in-graph", "test"] == (1828, 258)
+    assert counts_of_checks["pair-in-graph", "test"] == (1828, 29)
+    assert counts_of_checks["repeated-triple", ""] == (36543, 0)
 
 
 @pytest.mark.data

@@ -24,7 +24,7 @@ def counted(table: Counts) -> Counts:
 
 def test_parts_of_the_variance_by_hand() -> None:
     """The analysis of variance of a table of three seeds and four items, sum by sum."""
-    found = effect(counted(TABLE), mean)
+    estimate = effect(counted(TABLE), mean)
     rows, columns, whole = TABLE.mean(1), TABLE.mean(0), TABLE.mean()
     of_rows = 4 * sum((row - whole) ** 2 for row in rows) / 2
     of_columns = 3 * sum((column - whole) ** 2 for column in columns) / 3
@@ -32,30 +32,30 @@ def test_parts_of_the_variance_by_hand() -> None:
         (TABLE[i, j] - rows[i] - columns[j] + whole) ** 2 for i in range(3) for j in range(4)
     )
     rest /= 2 * 3
-    assert found.estimate == pytest.approx(whole)
-    assert found.of_seeds == pytest.approx(of_rows / 12)
-    assert found.of_items == pytest.approx((of_columns - rest) / 12)
+    assert estimate.estimate == pytest.approx(whole)
+    assert estimate.of_seeds == pytest.approx(of_rows / 12)
+    assert estimate.of_items == pytest.approx((of_columns - rest) / 12)
     total = (of_rows + of_columns - rest) / 12  # the mean squares' estimate of the mean's variance
-    assert found.standard_error == pytest.approx(total**0.5)
+    assert estimate.standard_error == pytest.approx(total**0.5)
 
 
 def test_without_spread_of_items_it_is_the_t_test_over_seeds() -> None:
     table = np.repeat(np.array([[0.01], [0.07], [0.071]]), 5, axis=1)
-    found = effect(counted(table), mean)
+    estimate = effect(counted(table), mean)
     expected = stats.ttest_1samp(table[:, 0], 0)
     limits = expected.confidence_interval(0.95)
-    interval = found.interval()
-    assert found.p == pytest.approx(expected.pvalue)
+    interval = estimate.interval()
+    assert estimate.p == pytest.approx(expected.pvalue)
     assert (interval.low, interval.high) == pytest.approx((limits.low, limits.high))
 
 
 def test_without_spread_of_seeds_it_is_the_t_test_over_items() -> None:
     items = np.random.default_rng(0).normal(0.2, 1, 60)
-    found = effect(counted(np.repeat(items[None], 4, axis=0)), mean)
+    estimate = effect(counted(np.repeat(items[None], 4, axis=0)), mean)
     expected = stats.ttest_1samp(items, 0)
     limits = expected.confidence_interval(0.95)
-    interval = found.interval()
-    assert found.p == pytest.approx(expected.pvalue, rel=1e-3)
+    interval = estimate.interval()
+    assert estimate.p == pytest.approx(expected.pvalue, rel=1e-3)
     assert (interval.low, interval.high) == pytest.approx((limits.low, limits.high), rel=1e-3)
     assert (interval.n, interval.method) == (60, "seeds x items")
 
@@ -63,8 +63,8 @@ def test_without_spread_of_seeds_it_is_the_t_test_over_items() -> None:
 def test_quantiles_are_those_of_tables() -> None:
     """Sukhatme's table of Behrens and Fisher's test, 5 %, equal variances (Fisher and Yates VI)."""
     for df, expected in ((6, 2.435), (8, 2.292), (12, 2.167), (24, 2.056)):
-        found = Effect(0.0, 0.5, 0.5, n_seeds=df + 1, n_items=df + 1)
-        assert found.interval().high == pytest.approx(expected, abs=1e-3)
+        with_known_error = Effect(0.0, 0.5, 0.5, n_seeds=df + 1, n_items=df + 1)
+        assert with_known_error.interval().high == pytest.approx(expected, abs=1e-3)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
@@ -74,22 +74,22 @@ def test_p_is_the_share_of_draws_farther_away(share: float) -> None:
         49, 400_000
     )
     for estimate in (0.5, 2.0, 4.0):
-        found = Effect(estimate, share, 1 - share, n_seeds=3, n_items=50)
-        assert found.p == pytest.approx((np.abs(error) >= estimate).mean(), abs=0.003)
+        with_known_error = Effect(estimate, share, 1 - share, n_seeds=3, n_items=50)
+        assert with_known_error.p == pytest.approx((np.abs(error) >= estimate).mean(), abs=0.003)
 
 
 def test_equivalence_is_two_one_sided_tests() -> None:
     """Over seeds alone, scipy's one-sided tests at either end of the margin."""
     values = np.array([0.004, -0.002, 0.003, 0.001])
-    found = Effect(float(values.mean()), float(values.var(ddof=1) / 4), 0.0, 4, 100)
+    estimated = Effect(float(values.mean()), float(values.var(ddof=1) / 4), 0.0, 4, 100)
     for margin in (0.002, 0.01, 0.02):
         above = stats.ttest_1samp(values, margin, alternative="less").pvalue
         below = stats.ttest_1samp(values, -margin, alternative="greater").pvalue
-        assert found.p_equivalent(margin) == pytest.approx(max(above, below), rel=1e-3)
-    assert found.p_equivalent(found.ruled_out) == pytest.approx(0.05)
-    assert found.p_equivalent(0.001) > 0.5  # the estimate lies beyond the margin
+        assert estimated.p_equivalent(margin) == pytest.approx(max(above, below), rel=1e-3)
+    assert estimated.p_equivalent(estimated.ruled_out) == pytest.approx(0.05)
+    assert estimated.p_equivalent(0.001) > 0.5  # the estimate lies beyond the margin
     with pytest.raises(EvaluationError, match="margin of equivalence is above 0, not 0"):
-        found.p_equivalent(0)
+        estimated.p_equivalent(0)
 
 
 def test_what_is_visible_is_found_four_times_of_five() -> None:
@@ -101,12 +101,12 @@ def test_what_is_visible_is_found_four_times_of_five() -> None:
     assert seeds.visible() / 10**0.5 == pytest.approx(0.996, abs=1e-3)
     draws = np.random.default_rng(2)
     typical = Effect(0.0, 0.5, 0.5, n_seeds=10, n_items=100)
-    shown, n = 0, 400
+    n_visible, n = 0, 400
     for _ in range(n):
         estimate = draws.normal(typical.visible(), 1)
         parts = 0.5 * draws.chisquare(9) / 9, 0.5 * draws.chisquare(99) / 99
-        shown += Effect(estimate, *parts, n_seeds=10, n_items=100).p < 0.05
-    assert 0.74 < shown / n < 0.86
+        n_visible += Effect(estimate, *parts, n_seeds=10, n_items=100).p < 0.05
+    assert 0.74 < n_visible / n < 0.86
     assert typical.visible(0.5) < typical.visible(0.8) < typical.visible(0.95)
     with pytest.raises(EvaluationError, match="power 1"):
         typical.visible(1.0)
@@ -115,13 +115,15 @@ def test_what_is_visible_is_found_four_times_of_five() -> None:
 def test_scores_that_are_no_means_are_left_out_one_by_one() -> None:
     draws = np.random.default_rng(3)
     wanted = draws.integers(1, 4, size=(3, 12)).astype(float)
-    found = draws.integers(1, 4, size=(3, 12)).astype(float)
-    counts = np.stack([np.minimum(wanted, found) * draws.integers(2, size=(3, 12)), found, wanted])
+    predicted = draws.integers(1, 4, size=(3, 12)).astype(float)
+    counts = np.stack(
+        [np.minimum(wanted, predicted) * draws.integers(2, size=(3, 12)), predicted, wanted]
+    )
     counts = counts.transpose(1, 2, 0)
 
     def f1(rows: Counts) -> float:
-        right, made, asked = rows.sum(0)
-        return float(2 * right / (made + asked))
+        right, n_predicted, n_gold = rows.sum(0)
+        return float(2 * right / (n_predicted + n_gold))
 
     result = effect(counts, f1_value)
     scores = [f1(rows) for rows in counts]
@@ -135,24 +137,24 @@ def test_scores_that_are_no_means_are_left_out_one_by_one() -> None:
 
 
 def test_one_seed_says_nothing_of_others() -> None:
-    found = effect(counted(TABLE[:1]), mean)
-    assert found.of_seeds is None
-    assert found.interval().method == ITEMS_ALONE
+    estimate = effect(counted(TABLE[:1]), mean)
+    assert estimate.of_seeds is None
+    assert estimate.interval().method == ITEMS_ALONE
     expected = stats.ttest_1samp(TABLE[0], 0).confidence_interval(0.95)
-    assert found.interval().low == pytest.approx(expected.low, rel=1e-3)
+    assert estimate.interval().low == pytest.approx(expected.low, rel=1e-3)
 
 
 def test_equal_systems_have_no_effect() -> None:
     ours = [counted(TABLE[0]), counted(TABLE[1])]
-    found = difference(ours, ours, mean)
-    assert (found.estimate, found.p, found.ruled_out, found.visible()) == (0.0, 1.0, 0.0, 0.0)
-    assert found.p_equivalent(0.01) == 0.0
+    gap = difference(ours, ours, mean)
+    assert (gap.estimate, gap.p, gap.ruled_out, gap.visible()) == (0.0, 1.0, 0.0, 0.0)
+    assert gap.p_equivalent(0.01) == 0.0
     with pytest.raises(EvaluationError, match="equal shapes"):
         difference(ours, ours[:1], mean)
     with pytest.raises(EvaluationError, match="at least two independent items"):
         effect(counted(TABLE[:, :1]), mean)
     with pytest.raises(EvaluationError, match="confidence 95"):
-        found.interval(95)
+        gap.interval(95)
 
 
 @pytest.mark.parametrize(("spread", "items_alone_at_most"), [(0.0, 0.99), (0.1, 0.6)])
@@ -173,12 +175,12 @@ def test_intervals_cover_and_verdicts_are_seldom_false(
             seeds = draws.normal(0, spread, (3, 1))
             chance = np.clip(0.5 + items + draws.normal(0, 0.1, 120) + seeds, 0, 1)
             sides.append(counted((draws.random((3, 120)) < chance).astype(float)))
-        found = difference(list(sides[0]), list(sides[1]), mean)
-        interval = found.interval()
+        gap = difference(list(sides[0]), list(sides[1]), mean)
+        interval = gap.interval()
         covered += interval.low <= 0 <= interval.high
         shared = (sides[0] - sides[1])[:, :, 0].mean(0)
         by_items += abs(shared.mean()) <= 1.98 * shared.std(ddof=1) / 120**0.5
-        assert (found.p < 0.05) == (not interval.low <= 0 <= interval.high)
+        assert (gap.p < 0.05) == (not interval.low <= 0 <= interval.high)
     assert 0.92 <= covered / n <= 1.0
     assert by_items / n <= items_alone_at_most
 
@@ -189,10 +191,10 @@ def test_seeds_that_are_right_about_different_items_do_not_agree() -> None:
     right[:, :, 1:] = 1.0
     for seed in range(3):
         right[seed, 4 * seed : 4 * seed + 2, 0] = 1.0
-    found = effect(right, f1_value)
-    assert found.of_seeds == 0.0
-    assert found.estimate == pytest.approx(2 / 12)
-    assert found.of_items > 0.0
-    interval = found.interval()
-    assert interval.low < found.estimate < interval.high
-    assert found.p > 0.001
+    agreement = effect(right, f1_value)
+    assert agreement.of_seeds == 0.0
+    assert agreement.estimate == pytest.approx(2 / 12)
+    assert agreement.of_items > 0.0
+    interval = agreement.interval()
+    assert interval.low < agreement.estimate < interval.high
+    assert agreement.p > 0.001

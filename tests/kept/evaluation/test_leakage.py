@@ -32,9 +32,9 @@ def test_tested_triples_in_the_graph(small_graph: KnowledgeGraph):
 
 def test_reversed_pairs_in_the_graph(small_graph: KnowledgeGraph):
     tested = ids(small_graph, ("Q142", "P206", "Q90"), ("Q46", "P30", "Q46"), ("Q2", "P17", "Q183"))
-    found = inverses_in_graph(tested, small_graph)
-    assert (found.n_checked, found.n_found) == (3, 1)
-    assert found.examples == ("France / located next to body of water / Paris",)
+    check = inverses_in_graph(tested, small_graph)
+    assert (check.n_checked, check.n_found) == (3, 1)
+    assert check.examples == ("France / located next to body of water / Paris",)
 
 
 def test_pairs_under_another_relation(small_graph: KnowledgeGraph):
@@ -42,13 +42,13 @@ def test_pairs_under_another_relation(small_graph: KnowledgeGraph):
     assert pairs_in_graph(tested, small_graph).n_found == 1
 
 
-def test_a_pair_may_stand_beside_its_own_triple():
+def test_a_pair_may_be_that_of_a_triple_of_the_graph():
     graph = graph_from_records(
         [Triple("a", "r", "b"), Triple("a", "s", "b"), Triple("a", "r", "c")]
     )
     tested = ids(graph, ("a", "r", "b"), ("a", "r", "c"), ("b", "r", "a"))
-    found = pairs_in_graph(np.concatenate([tested, [[-1, 0, 0]]]), graph)
-    assert (found.n_found, found.examples) == (1, ("a / r / b",))
+    check = pairs_in_graph(np.concatenate([tested, [[-1, 0, 0]]]), graph)
+    assert (check.n_found, check.examples) == (1, ("a / r / b",))
     assert pairs_in_graph(tested, graph.with_triples(graph.triples[:0], note="none")).n_found == 0
 
 
@@ -65,24 +65,24 @@ def test_an_unknown_end_is_in_no_pair():
 
 def test_triples_shared_by_splits(small_graph: KnowledgeGraph):
     train, test = small_graph.triples[:10], small_graph.triples[9:]
-    found = shared_triples({"train": train, "test": test}, small_graph)
-    assert (found.n_checked, found.n_found) == (16, 1)
+    check = shared_triples({"train": train, "test": test}, small_graph)
+    assert (check.n_checked, check.n_found) == (16, 1)
     assert shared_triples({"train": train, "test": test[1:]}, small_graph).n_found == 0
 
 
 def test_sentences_in_the_training_text():
-    found = sentences_in_training(
+    check = sentences_in_training(
         ["Paris is in France .", "Bonn is a city.", "?", "in __Bonn__"],
         iter(["x", "paris  is\tin FRANCE.", "!", "In Bonn"]),
     )
-    assert (found.n_checked, found.n_found) == (4, 2)
-    assert found.examples == ("Paris is in France .", "in __Bonn__")
+    assert (check.n_checked, check.n_found) == (4, 2)
+    assert check.examples == ("Paris is in France .", "in __Bonn__")
 
 
 def test_answers_inside_the_subject():
-    found = answers_in_subjects([("Bank of France", "france"), ("Seine", "France"), ("x", " ")])
+    check = answers_in_subjects([("Bank of France", "france"), ("Seine", "France"), ("x", " ")])
     assert answers_in_subjects([("Bank of France", " France\n")]).n_found == 1
-    assert (found.n_checked, found.n_found) == (2, 1)  # one has no answer to look for
+    assert (check.n_checked, check.n_found) == (2, 1)  # one has no answer to look for
 
 
 def test_table_and_exit_code():

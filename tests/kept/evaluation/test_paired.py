@@ -24,8 +24,8 @@ def rng(seed: int = 0) -> np.random.Generator:
 
 
 def f1(rows: list[Counts]) -> float:
-    right, found, wanted = np.sum(rows, axis=0)
-    return 2 * right / max(found + wanted, 1)
+    right, n_predicted, wanted = np.sum(rows, axis=0)
+    return 2 * right / max(n_predicted + wanted, 1)
 
 
 def test_f1_of_nothing_is_0() -> None:
@@ -33,8 +33,8 @@ def test_f1_of_nothing_is_0() -> None:
 
 
 def test_clusters_are_summed_in_order_of_appearance() -> None:
-    found = by_cluster(OURS, ["b", "a", "b", "c", "a"])
-    np.testing.assert_array_equal(found, [OURS[0] + OURS[2], OURS[1] + OURS[4], OURS[3]])
+    sums = by_cluster(OURS, ["b", "a", "b", "c", "a"])
+    np.testing.assert_array_equal(sums, [OURS[0] + OURS[2], OURS[1] + OURS[4], OURS[3]])
     with pytest.raises(EvaluationError, match="5 items have 2 cluster keys"):
         by_cluster(OURS, "ab")
 

@@ -79,9 +79,9 @@ def test_rank_equals_a_loop(seed: int, subset: bool, budget: int):
         if direction == "relation" or triple[SLOTS[direction]] in allowed_set
     ]
     better, equal = np.array(expected).reshape(-1, 2).T
-    np.testing.assert_array_equal(result.with_ties("optimistic").ranks, 1 + better)
+    np.testing.assert_array_equal(replace(result, ties="optimistic").ranks, 1 + better)
     np.testing.assert_array_equal(result.ranks, 1 + better + equal / 2)
-    np.testing.assert_array_equal(result.with_ties("pessimistic").ranks, 1 + better + equal)
+    np.testing.assert_array_equal(replace(result, ties="pessimistic").ranks, 1 + better + equal)
     assert result.n_asked == 3 * len(tested)
     assert result.n_scored + sum(result.n_skipped.values()) == result.n_asked
 
@@ -133,7 +133,7 @@ def test_long_rows_are_counted_as_short_ones(
     expected = count(compared, gold, known)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(counting, "_LONG_ROW", 0)
-        found = count(compared, gold, known)
+        counts_ = count(compared, gold, known)
         if numbers.numel():
             with pytest.raises(EvaluationError, match="NaN"):
                 count(replace(compared, values=numbers + torch.nan), gold, known)
@@ -141,7 +141,7 @@ def test_long_rows_are_counted_as_short_ones(
     golds = scores[np.arange(shape[0]), gold][:, None]
     competes = ~is_known
     competes[np.arange(shape[0]), gold] = False
-    for counts in (expected, found):
+    for counts in (expected, counts_):
         assert counts.n_greater.tolist() == ((scores > golds) & competes).sum(1).tolist()
         assert counts.n_equal.tolist() == ((scores == golds) & competes).sum(1).tolist()
 
@@ -164,9 +164,9 @@ def test_answers_in_one_row_are_counted_as_in_rows_of_their_own(
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(counting, "_LONG_ROW", long_row)
             patch.setattr(counting, "_SORTED_FROM", sorted_from)
-            found = count(compared, gold, known, rows)
-        assert found.n_greater.tolist() == expected.n_greater.tolist()
-        assert found.n_equal.tolist() == expected.n_equal.tolist()
+            counts_ = count(compared, gold, known, rows)
+        assert counts_.n_greater.tolist() == expected.n_greater.tolist()
+        assert counts_.n_equal.tolist() == expected.n_equal.tolist()
 
 
 class ComparedTable(Table):
@@ -280,7 +280,7 @@ def test_wrong_shapes_rules_and_empty_results_are_errors():
     with pytest.raises(EvaluationError, match="no question was scored"):
         _ = empty.mrr
     with pytest.raises(EvaluationError, match="tie rule"):
-        _ = empty.with_ties("average").ranks
+        _ = replace(empty, ties="average").ranks
     with pytest.raises(EvaluationError, match="known triples"):
         Filter({"a": np.array([[0, 1, 0]])}, n_entities=3, n_relations=1)
 

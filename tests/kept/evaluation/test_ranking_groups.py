@@ -29,7 +29,7 @@ SHAPED = np.array(
 )
 
 
-def drawn(seed: int, n: int = 60) -> np.ndarray:
+def random_triples(seed: int, n: int = 60) -> np.ndarray:
     draws = np.random.default_rng(seed)
     return draws.integers((N_ENTITIES, N_RELATIONS, N_ENTITIES), size=(n, 3))
 
@@ -67,57 +67,59 @@ def test_categories_of_plain_shapes():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_categories_equal_a_loop(seed: int):
-    triples = drawn(seed, 30 * (seed + 1))
+    triples = random_triples(seed, 30 * (seed + 1))
     assert relation_categories(triples, n_relations=N_RELATIONS) == slow_categories(triples)
 
 
 def test_degree_bins_equal_a_loop():
-    training, asked = drawn(0), drawn(1, 20)
-    result = ranked(asked)
-    found = degree_of_questions(result, training, n_entities=N_ENTITIES, edges=(1, 11, 12))
-    for place, (triple, slot) in enumerate(zip(result.triples, result.slots, strict=True)):
+    training, tested = random_triples(0), random_triples(1, 20)
+    result = ranked(tested)
+    degrees = degree_of_questions(result, training, n_entities=N_ENTITIES, edges=(1, 11, 12))
+    for position, (triple, slot) in enumerate(zip(result.triples, result.slots, strict=True)):
         answer = triple[slot]
         degree = sum(int(h == answer) + int(t == answer) for h, _, t in training)
         expected = "0" if degree < 1 else "1-10" if degree < 11 else "11" if degree < 12 else "12+"
-        assert found[place] == expected
-    assert {"1-10", "11", "12+"} == {*found} < {*degree_names((1, 11, 12))}
+        assert degrees[position] == expected
+    assert {"1-10", "11", "12+"} == {*degrees} < {*degree_names((1, 11, 12))}
     with pytest.raises(EvaluationError, match="a relation has no degree"):
-        degree_of_questions(ranked(asked, ("relation",)), training, n_entities=N_ENTITIES)
+        degree_of_questions(ranked(tested, ("relation",)), training, n_entities=N_ENTITIES)
 
 
 def test_group_metrics_equal_a_loop_and_lose_no_question():
-    result = ranked(drawn(2, 25))
-    categories = relation_categories(drawn(0), n_relations=N_RELATIONS)
+    result = ranked(random_triples(2, 25))
+    categories = relation_categories(random_triples(0), n_relations=N_RELATIONS)
     categories[0] = "1-1"
     groups = category_of_questions(result, categories)
-    told = group_metrics(result, groups, (*CATEGORIES, NO_TRIPLE))
+    metrics = group_metrics(result, groups, (*CATEGORIES, NO_TRIPLE))
     for side, wanted in (("all", (0, 2)), ("head", (0,)), ("tail", (2,))):
         for group in dict.fromkeys(groups):
             ranks = [
                 float(rank_)
-                for rank_, asked, triple in zip(
+                for rank_, slot, triple in zip(
                     result.ranks, result.slots, result.triples, strict=True
                 )
-                if asked in wanted and categories[triple[1]] == group
+                if slot in wanted and categories[triple[1]] == group
             ]
-            assert told[side][group]["n"] == len(ranks)
-            assert told[side][group]["mrr"] == pytest.approx(sum(1 / r for r in ranks) / len(ranks))
-    assert sum(part["n"] for part in told["all"].values()) == result.n_scored
-    assert set(told["all"]) == set(groups)
+            assert metrics[side][group]["n"] == len(ranks)
+            assert metrics[side][group]["mrr"] == pytest.approx(
+                sum(1 / r for r in ranks) / len(ranks)
+            )
+    assert sum(part["n"] for part in metrics["all"].values()) == result.n_scored
+    assert set(metrics["all"]) == set(groups)
     with pytest.raises(EvaluationError, match=r"unknown groups: \['N-N'\]"):
         group_metrics(result, ["N-N"] * result.n_scored, ("1-1",))
 
 
 def test_the_degree_baseline_equals_a_loop():
-    training, asked = drawn(3), drawn(4, 15)
+    training, tested = random_triples(3), random_triples(4, 15)
     scores = degree_baseline(training, n_entities=N_ENTITIES, n_relations=N_RELATIONS)
-    rows = torch.from_numpy(asked)
+    rows = torch.from_numpy(tested)
     for direction in ("head", "tail"):
-        found = scores(direction, rows)
-        assert found.shape == (15, N_ENTITIES)
-        for place, (_, relation, _) in enumerate(asked):
+        baseline = scores(direction, rows)
+        assert baseline.shape == (15, N_ENTITIES)
+        for position, (_, relation, _) in enumerate(tested):
             for entity in range(N_ENTITIES):
                 seen = training[training[:, 1] == relation][:, SLOTS[direction]]
-                assert found[place, entity] == sum(int(e == entity) for e in seen)
+                assert baseline[position, entity] == sum(int(e == entity) for e in seen)
     frequencies = [sum(int(r == k) for _, r, _ in training) for k in range(N_RELATIONS)]
     assert scores("relation", rows)[7].tolist() == frequencies

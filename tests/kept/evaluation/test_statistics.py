@@ -63,26 +63,26 @@ def test_the_sizes_of_strata_are_no_error():
     sure = macro_interval(np.ones(1000), strata, generator=rng())
     assert (sure.estimate, sure.low, sure.high) == (1.0, 1.0, 1.0)
     values = np.concatenate([np.arange(10) < 5, rng(2).random(990) < 0.1])
-    found = macro_interval(values, strata, generator=rng())
+    interval = macro_interval(values, strata, generator=rng())
     small = bootstrap_interval(values[:10], generator=rng())
-    assert found.estimate == pytest.approx((0.5 + values[10:].mean()) / 2)
-    assert found.high - found.low == pytest.approx((small.high - small.low) / 2, rel=0.2)
+    assert interval.estimate == pytest.approx((0.5 + values[10:].mean()) / 2)
+    assert interval.high - interval.low == pytest.approx((small.high - small.low) / 2, rel=0.2)
 
 
 def test_macro_intervals_equal_a_loop():
     values, strata, keys = [1.0, 0, 1, 1, 0], "aabbb", "xxyzz"
-    drawn, means = rng().integers(3, size=(50, 3)), []
-    for resample in drawn:
+    resamples, means = rng().integers(3, size=(50, 3)), []
+    for resample in resamples:
         items = [i for cluster in resample for i in range(5) if keys[i] == "xyz"[cluster]]
         parts = ([values[i] for i in items if strata[i] == name] for name in "ab")
         means.append(np.mean([np.mean(part) for part in parts if part]))
     for confidence in (0.95, 0.5, 0.2):
         limits = [(1 - confidence) / 2, (1 + confidence) / 2]
-        found = macro_interval(
+        interval = macro_interval(
             values, strata, generator=rng(), clusters=keys, n_resamples=50, confidence=confidence
         )
-        assert (found.low, found.high) == pytest.approx(tuple(np.quantile(means, limits)))
-    assert (found.n, found.method) == (3, "cluster bootstrap")
+        assert (interval.low, interval.high) == pytest.approx(tuple(np.quantile(means, limits)))
+    assert (interval.n, interval.method) == (3, "cluster bootstrap")
     with pytest.raises(EvaluationError, match="5 values have 3 cluster keys and 5 strata"):
         macro_interval(values, strata, generator=rng(), clusters="xyz")
     with pytest.raises(EvaluationError, match="two independent items"):
@@ -148,20 +148,20 @@ def test_holm_equals_a_loop_over_the_smaller_ones(ps: list[float]):
     expected = []
     for p in ps:
         rejected = sorted(other for other in ps if other <= p)
-        steps = [(len(ps) - place) * other for place, other in enumerate(rejected)]
+        steps = [(len(ps) - position) * other for position, other in enumerate(rejected)]
         expected.append(min(1.0, max(steps)))
     assert holm(ps) == pytest.approx(expected)
 
 
 def test_a_verdict_needs_interval_and_test():
-    def said(low: float, high: float, p: float) -> str:
+    def verdict_of(low: float, high: float, p: float) -> str:
         interval = Interval((low + high) / 2, low, high, 0.95, 9, "bootstrap")
         return verdict(interval, p, ours="A", theirs="B")
 
-    assert said(0.1, 0.3, 0.049) == "A is better"
-    assert said(-0.3, -0.1, 0.049) == "B is better"
+    assert verdict_of(0.1, 0.3, 0.049) == "A is better"
+    assert verdict_of(-0.3, -0.1, 0.049) == "B is better"
     for low, high, p in ((0.1, 0.3, 0.05), (-0.3, -0.1, 0.05), (-0.1, 0.3, 0.01), (0, 0.3, 0.01)):
-        assert said(low, high, p) == "no difference is shown"
+        assert verdict_of(low, high, p) == "no difference is shown"
 
 
 def test_seed_interval_by_hand():

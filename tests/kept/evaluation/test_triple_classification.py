@@ -24,11 +24,11 @@ def test_no_cut_is_better_and_no_lower_one_as_good(seed: int):
     draws = np.random.default_rng(seed)
     scores = draws.integers(0, 6, size=1 + 3 * seed).astype(np.float64)  # with ties
     labels = draws.random(len(scores)) < 0.5
-    found = best_threshold(scores, labels)
+    threshold = best_threshold(scores, labels)
     cuts = [-np.inf, *(v + 0.5 for v in sorted({*scores.tolist()}))]
     best = max(n_right(cut, scores, labels) for cut in cuts)
-    assert n_right(found, scores, labels) == best
-    lower = [cut for cut in cuts if (scores > cut).sum() > (scores > found).sum()]
+    assert n_right(threshold, scores, labels) == best
+    lower = [cut for cut in cuts if (scores > cut).sum() > (scores > threshold).sum()]
     assert all(n_right(cut, scores, labels) < best for cut in lower)
 
 
@@ -58,11 +58,11 @@ def test_rare_relations_and_those_of_one_class_take_the_global_threshold():
 def test_accuracy_and_f1_by_hand():
     predicted = np.array([True, True, False, False, True])
     labels = np.array([True, False, True, False, True])
-    found = score_classification(predicted, labels, rule="r", generator=np.random.default_rng(0))
-    assert found.accuracy.estimate == pytest.approx(3 / 5)
-    assert found.f1.estimate == pytest.approx(2 * 2 / (3 + 3))
-    assert found.accuracy.low <= found.accuracy.estimate <= found.accuracy.high
-    assert (found.n_true, found.n_false) == (3, 2)
+    score_ = score_classification(predicted, labels, rule="r", generator=np.random.default_rng(0))
+    assert score_.accuracy.estimate == pytest.approx(3 / 5)
+    assert score_.f1.estimate == pytest.approx(2 * 2 / (3 + 3))
+    assert score_.accuracy.low <= score_.accuracy.estimate <= score_.accuracy.high
+    assert (score_.n_true, score_.n_false) == (3, 2)
     with pytest.raises(EvaluationError, match="2 predictions for 5"):
         score_classification(predicted[:2], labels, rule="r", generator=np.random.default_rng(0))
 
@@ -73,8 +73,8 @@ def test_thresholds_come_from_validation_alone():
 
     true = {"valid": np.array([(6, 0, 0)] * 6), "test": np.array([(4, 0, 0), (7, 0, 0)])}
     false = {"valid": np.array([(5, 0, 0)] * 6), "test": np.array([(1, 0, 0), (2, 0, 0)])}
-    found = classify_triples(score, true, false, n_relations=1,
+    classified = classify_triples(score, true, false, n_relations=1,
                              generator=np.random.default_rng(0), batch_size=5)  # fmt: skip
-    assert found.accuracy.estimate == 3 / 4  # a cut fitted on test would make no mistake
-    assert found.f1.estimate == pytest.approx(2 * 1 / (1 + 2))
-    assert (found.n_true, found.n_false) == (2, 2)
+    assert classified.accuracy.estimate == 3 / 4  # a cut fitted on test would make no mistake
+    assert classified.f1.estimate == pytest.approx(2 * 1 / (1 + 2))
+    assert (classified.n_true, classified.n_false) == (2, 2)

@@ -25,8 +25,8 @@ class Lengths(Annotator):
 
     def __call__(self, text: str) -> Sequence[Annotation]:
         return [
-            Annotation(*found.span(), (len(found[0]), ord(found[0][0]) - 97, len(found[0])))
-            for found in re.finditer(r"[a-z]{3,}", text)
+            Annotation(*match.span(), (len(match[0]), ord(match[0][0]) - 97, len(match[0])))
+            for match in re.finditer(r"[a-z]{3,}", text)
         ]
 
 
@@ -48,11 +48,11 @@ class Nothing(Annotator):
 
 def batch_of(text: str, tokenizer: Any, graph: KnowledgeGraph, **annotators: Annotator) -> Any:
     config = BuilderConfig(replace_mentions=False, max_neighbours=0)
-    drawn = build(
+    graph_ = build(
         LinkedText(text, ()), tokenizer, graph, generator=generator(0, "x"), config=config
     )
-    batch = words_of(drawn)
-    return dataclasses.replace(batch, extra_ids=extra_ids(drawn, annotators))
+    batch = words_of(graph_)
+    return dataclasses.replace(batch, extra_ids=extra_ids(graph_, annotators))
 
 
 def test_every_piece_of_a_word_has_the_ids_of_the_word(

@@ -205,23 +205,23 @@ def test_facts_of_a_hub_are_drawn(
     for hub in (5, 100):
         monkeypatch.setattr("kept.graphs.building.facts.HUB", hub)
         graphs = build_many(texts, tokenizer, graph, seed=1, config=config)
-        shown = [labels(each, graph, NodeKind.ENTITY) for each in graphs]
-        assert all(len(names) == len(set(names)) == 4 for names in shown)
-        counts = Counter(name for names in shown for name in names)
+        names_of_graphs = [labels(each, graph, NodeKind.ENTITY) for each in graphs]
+        assert all(len(names) == len(set(names)) == 4 for names in names_of_graphs)
+        counts = Counter(name for names in names_of_graphs for name in names)
         assert counts.pop("Q1") == len(texts)
         assert all(abs(count - expected) < 5 * np.sqrt(expected) for count in counts.values())
         assert len(counts) == (6 if directions == "head" else 10)
 
 
 def test_dropping(tokenizer: Any, small_graph: KnowledgeGraph) -> None:
-    def shown(seed: int, drop: str, probability: float) -> int:
+    def n_visible(seed: int, drop: str, probability: float) -> int:
         built = make(PARIS, tokenizer, small_graph, seed, drop=drop, drop_probability=probability)
         return int((built.kinds == NodeKind.RELATION).sum())
 
-    assert shown(0, "triple", 1.0) == shown(0, "anchor", 1.0) == 0
-    by_anchor = {shown(seed, "anchor", 0.5) for seed in range(40)}
+    assert n_visible(0, "triple", 1.0) == n_visible(0, "anchor", 1.0) == 0
+    by_anchor = {n_visible(seed, "anchor", 0.5) for seed in range(40)}
     assert by_anchor == {0, 2, 3, 5}  # Berlin has two facts, Paris three
-    assert {shown(seed, "triple", 0.5) for seed in range(200)} == {0, 1, 2, 3, 4, 5}
+    assert {n_visible(seed, "triple", 0.5) for seed in range(200)} == {0, 1, 2, 3, 4, 5}
 
 
 def test_a_graph_depends_on_its_own_key_alone(
@@ -242,10 +242,29 @@ def test_a_graph_depends_on_its_own_key_alone(
 
 
 def test_faulty_configuration_is_named_at_once() -> None:
-    with pytest.raises(ConfigError, match=r"policy 'best'.*max_neighbours -1.*max_words 300"):
-        BuilderConfig(policy="best", max_neighbours=-1, max_words=300)
-    with pytest.raises(ConfigError, match="max_words 200"):
-        BuilderConfig(replace_mentions=False, max_words=200, max_nodes=300)
+    wrong: dict[str, Any] = {
+        "policy": "best", "max_neighbours": -1, "directions": "tail", "replace_mentions": "links",
+        "repeats": "last", "drop": "facts", "drop_probability": 1.5, "max_words": 2,
+    }  # fmt: skip
+    with pytest.raises(ConfigError) as caught:
+        BuilderConfig(**wrong)
+    policy, *others = str(caught.value).removeprefix("BuilderConfig: ").split("; ")
+    assert policy.startswith("policy 'best': one of ['degree', ")
+    room = "so that words and anchors fit into max_nodes"
+    assert others == [
+        "max_neighbours -1: 0 or more", "directions 'tail': 'head' or 'both'",
+        "replace_mentions 'links': true, false or 'facts'", "repeats 'last': 'all' or 'first'",
+        "drop 'facts': 'triple' or 'anchor'", "drop_probability 1.5: from 0 to 1",
+        f"max_words 2: from 3 to 256, {room} 256",
+    ]  # fmt: skip
+    for replaced, most in ((True, 300), (False, 150), ("facts", 300)):
+        fitting: dict[str, Any] = {"replace_mentions": replaced, "max_nodes": 300}
+        BuilderConfig(max_words=most, max_neighbours=0, drop_probability=1.0, **fitting)
+        with pytest.raises(
+            ConfigError, match=f"max_words {most + 1}: from 3 to {most}, {room} 300"
+        ):
+            BuilderConfig(max_words=most + 1, **fitting)
+    BuilderConfig(max_words=3, drop_probability=0.0)
 
 
 def test_slow_tokenizers_are_refused() -> None:
@@ -282,10 +301,10 @@ def test_with_facts_alone_a_mention_without_any_stays_words(
     tokenizer: Any, small_graph: KnowledgeGraph
 ) -> None:
     """As if the bare link were not there, but for the number of the other link."""
-    given = {"policy": "degree", "max_neighbours": 3}
-    built = make(BARE_FIRST, tokenizer, small_graph, replace_mentions="facts", **given)
+    settings = {"policy": "degree", "max_neighbours": 3}
+    built = make(BARE_FIRST, tokenizer, small_graph, replace_mentions="facts", **settings)
     second = LinkedText(BARE_FIRST.text, BARE_FIRST.links[1:])
-    alone = make(second, tokenizer, small_graph, **given)
+    alone = make(second, tokenizer, small_graph, **settings)
     assert labels(built, small_graph, NodeKind.ENTITY)[0] == "Q64"
     for name in ("kinds", "ids", "positions", "spans", "edges", "edge_kinds"):
         assert np.array_equal(getattr(built, name), getattr(alone, name)), name
@@ -303,8 +322,6 @@ def test_with_facts_alone_all_or_nothing_may_stay(
     none = make(PARIS, tokenizer, small_graph, replace_mentions="facts", drop_probability=1.0)
     assert (none.kinds == NodeKind.WORD).all()
     assert len(none.ids) == len(encode_words([PARIS.text], tokenizer, max_words=128)[0].ids)
-    with pytest.raises(ConfigError, match="replace_mentions 'links'"):
-        BuilderConfig(replace_mentions="links")  # type: ignore[arg-type]
 
 
 def insisted(

@@ -86,8 +86,8 @@ def test_texts_in_one_pass_are_the_texts_one_by_one(
         texts, words, small_graph, generators=draws(), config=config, exclude=exclude
     )
     alone = [
-        join_words(text, own, small_graph, generator=draw, config=config, exclude=hides)
-        for text, own, draw, hides in zip(texts, words, draws(), exclude, strict=True)
+        join_words(text, of_text, small_graph, generator=draw, config=config, exclude=hides)
+        for text, of_text, draw, hides in zip(texts, words, draws(), exclude, strict=True)
     ]
     assert len(together) == len(texts)
     assert all(map(same, together, alone))

@@ -42,16 +42,20 @@ TEXTS = [text(), text(None), text("nobody"), text("alone"), text("a", "alone"), 
 
 def ids(graph: KnowledgeGraph, texts: list[LinkedText]) -> np.ndarray:
     names = [link.entity for each in texts for link in each.links]
-    found = [None if name is None else graph.entities.find(name) for name in names]
-    return np.array([-1 if i is None else i for i in found], np.int64)
+    rows = [None if name is None else graph.entities.find(name) for name in names]
+    return np.array([-1 if i is None else i for i in rows], np.int64)
 
 
 def test_links_facts_and_both_ends_are_counted() -> None:
-    found = coverage_of(TEXTS, ids(GRAPH, TEXTS), GRAPH, targets=[TARGETS] * len(TEXTS))
-    assert found == Coverage(6, 3, 2, 1, 0, None)
-    assert found.shares == {"link": 0.5, "fact": 2 / 6, "both_facts": 1 / 6, "read": None}
-    asked = coverage_of(TEXTS, ids(GRAPH, TEXTS), GRAPH, is_read=lambda i: i == 5)
-    assert (asked.with_both_facts, asked.looked_at, asked.read) == (None, 6, 1)
+    coverage = coverage_of(TEXTS, ids(GRAPH, TEXTS), GRAPH, targets=[TARGETS] * len(TEXTS))
+    assert coverage == Coverage(6, 3, 2, 1, 0, None)
+    assert coverage.shares == {"link": 0.5, "fact": 2 / 6, "both_facts": 1 / 6, "read": None}
+    read_coverage = coverage_of(TEXTS, ids(GRAPH, TEXTS), GRAPH, is_read=lambda i: i == 5)
+    assert (read_coverage.with_both_facts, read_coverage.looked_at, read_coverage.read) == (
+        None,
+        6,
+        1,
+    )
     empty = coverage_of([], np.zeros(0, np.int64), GRAPH, is_read=lambda i: True)
     assert set(empty.shares.values()) == {None}
 
@@ -60,22 +64,22 @@ def test_a_fact_between_the_asked_pair_is_none() -> None:
     """a and b are joined twice, and a with c: b has nothing else to show."""
     pair = [[GRAPH.entities.id("a"), GRAPH.entities.id("b")]]
     hidden = Exclusion(pairs=np.array(pair, np.int32))
-    found = coverage_of(
+    coverage = coverage_of(
         TEXTS[-1:], ids(GRAPH, TEXTS[-1:]), GRAPH, targets=[TARGETS], exclude=[hidden]
     )
-    assert (found.with_fact, found.with_both_facts) == (1, 0)  # a alone
+    assert (coverage.with_fact, coverage.with_both_facts) == (1, 0)  # a alone
 
 
 @pytest.mark.parametrize("n", [1, 7, LOOKED_AT, 5 * LOOKED_AT + 1])
 def test_all_are_looked_at_before_none_is_said_to_be_read(n: int) -> None:
-    everyone, asked = np.ones(n, np.bool_), set[int]()
+    everyone, indices = np.ones(n, np.bool_), set[int]()
 
     def is_read(i: int, hit: int = -1) -> bool:
-        asked.add(i)
+        indices.add(i)
         return i == hit
 
     assert look(everyone, is_read) == (n, 0)
-    assert asked == set(range(n))
+    assert indices == set(range(n))
     first = np.unique(np.linspace(0, n - 1, min(n, LOOKED_AT)).round())
     hidden = sorted(set(range(n)) - set(first.astype(int).tolist()))
     if hidden:
@@ -95,8 +99,8 @@ def test_a_low_share_is_told_and_an_old_run_has_none(read: int | None, is_low: b
             f"train: the model gets facts or entities of the graph in {read / 1000:.1%} of "
             f"the samples"
         )  # type: ignore[operator]
-    shown = "–" if read is None else f"{read / 10:.1f}"
-    assert cell(values) == f"50.0 / 40.0 / – / {shown}"
+    share = "–" if read is None else f"{read / 10:.1f}"
+    assert cell(values) == f"50.0 / 40.0 / – / {share}"
     assert caution(None, "train") is None
     assert cell(None) == summary(None) == "not recorded"
 
@@ -131,20 +135,20 @@ def test_an_identifier_in_words_is_a_name(name: str, named: bool) -> None:
 def test_the_reason_and_the_remedy_are_told(
     texts: list[LinkedText], is_linked: bool, why: str
 ) -> None:
-    found = coverage_of(texts, ids(GRAPH, texts), GRAPH, is_read=lambda _: False)
+    coverage = coverage_of(texts, ids(GRAPH, texts), GRAPH, is_read=lambda _: False)
     with pytest.raises(NoKnowledgeError, match=rf"is shown to the model in dev \(1 text\): {why}"):
-        require_read(found, texts, GRAPH, CoLAKEView(), of="dev", is_linked=is_linked)
-    bare = graph_from_records([Triple("a", "r", "b")])
+        require_read(coverage, texts, GRAPH, CoLAKEView(), of="dev", is_linked=is_linked)
+    without_names = graph_from_records([Triple("a", "r", "b")])
     if is_linked:
         with pytest.raises(NoKnowledgeError, match=r"has a name, .*kg build … --labels"):
-            require_read(found, texts, bare, CoLAKEView(), of="dev", is_linked=True)
+            require_read(coverage, texts, without_names, CoLAKEView(), of="dev", is_linked=True)
 
 
 def test_entities_without_facts_are_enough_where_their_vectors_come_from_elsewhere() -> None:
     texts = TEXTS[3:4]
-    found = coverage_of(texts, ids(GRAPH, texts), GRAPH, is_read=lambda _: True)
-    require_read(found, texts, GRAPH, CoLAKEView(), of="dev", needs_facts=False)
+    coverage = coverage_of(texts, ids(GRAPH, texts), GRAPH, is_read=lambda _: True)
+    require_read(coverage, texts, GRAPH, CoLAKEView(), of="dev", needs_facts=False)
     with pytest.raises(NoKnowledgeError, match="no linked entity has a fact"):
-        require_read(found, texts, GRAPH, CoLAKEView(), of="dev")
+        require_read(coverage, texts, GRAPH, CoLAKEView(), of="dev")
     words = coverage_of(texts, ids(GRAPH, texts), GRAPH)
     require_read(words, texts, GRAPH, WordsView(), of="dev")  # it would read none anyway

@@ -71,7 +71,7 @@ def test_the_line_says_how_much_and_the_remedy_is_a_setting_that_is_taken(
     for builder in (BuilderConfig(), BuilderConfig(replace_mentions=False, max_nodes=600)):
         settings = longer_texts(builder, 512).split()[1::2]
         values = {each.removeprefix("graph.").split("=")[0]: each for each in settings}
-        given = {name: int(each.rpartition("=")[2]) for name, each in values.items()}
+        stated_settings = {name: int(each.rpartition("=")[2]) for name, each in values.items()}
         fields = {"replace_mentions": builder.replace_mentions, "max_nodes": builder.max_nodes}
-        assert BuilderConfig(**{**fields, **given}).max_words == 512  # type: ignore[arg-type]
+        assert BuilderConfig(**{**fields, **stated_settings}).max_words == 512  # type: ignore[arg-type]
     assert longer_texts(BuilderConfig(), 128) == longer_texts(BuilderConfig(), 64) == ""

@@ -83,9 +83,9 @@ def test_svg_is_sound_and_tells_why(
         name = {"s": "http://www.w3.org/2000/svg"}
         assert root.find("s:title", name) is not None
         assert root.find("s:desc", name) is not None
-        drawn = root.findall(".//s:g[@data-node]", name)
-        assert {int(g.attrib["data-node"]) for g in drawn} == set(range(built.n_nodes))
-        for g in drawn:
+        nodes = root.findall(".//s:g[@data-node]", name)
+        assert {int(g.attrib["data-node"]) for g in nodes} == set(range(built.n_nodes))
+        for g in nodes:
             node = int(g.attrib["data-node"])
             position = g.findtext("s:text[@class='position']", None, name)
             assert position == str(built.positions[node])
@@ -121,9 +121,11 @@ def test_page_is_offline_and_complete(
         page = draw_html(built, small_graph, tokenizer)
         rest = page.replace("http://www.w3.org/2000/svg", "")
         assert not re.search(r"https?:|//[a-z]|<link|<img|src=|@import|url\((?!#)", rest)
-        found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
-        assert found is not None
-        data = json.loads(found[1])
+        data_of_page = re.search(
+            r'<script type="application/json" id="data">(.*?)</script>', page, re.S
+        )
+        assert data_of_page is not None
+        data = json.loads(data_of_page[1])
         assert [n["position"] for n in data["nodes"]] == built.positions.tolist()
         seen = np.zeros((built.n_nodes, built.n_nodes), bool)
         for i, node in enumerate(data["nodes"]):
@@ -144,9 +146,9 @@ def test_hostile_text_is_escaped(
     assert "\x00" not in page
     assert page.count("<script") == 2
     assert "@@" not in page
-    found = re.search(r'id="data">(.*?)</script>', page, re.S)
-    assert found is not None
-    assert "</script><b>" in [node["label"] for node in json.loads(found[1])["nodes"]][-1]
+    match = re.search(r'id="data">(.*?)</script>', page, re.S)
+    assert match is not None
+    assert "</script><b>" in [node["label"] for node in json.loads(match[1])["nodes"]][-1]
     page.encode("utf-8")
 
 
@@ -168,9 +170,9 @@ def test_text_stands_out_from_its_ground() -> None:
     css = (Path(kept.graphs.drawing.__file__).parent / "graph.css").read_text()
 
     def colour(rule: str) -> str:
-        found = re.search(re.escape(rule) + r"[^{]*{[^}]*?fill: #([0-9a-f]+)", css)
-        assert found is not None, rule
-        return found[1]
+        match = re.search(re.escape(rule) + r"[^{]*{[^}]*?fill: #([0-9a-f]+)", css)
+        assert match is not None, rule
+        return match[1]
 
     pairs = {
         (".graph .anchor .label", ".graph .anchor rect"),
@@ -235,17 +237,17 @@ def test_long_labels_are_cut_and_named_in_full(tokenizer: Any) -> None:
 def test_a_relation_that_is_asked_for_is_drawn(small_graph: KnowledgeGraph, tokenizer: Any) -> None:
     text = LinkedText("Paris river", (Link(Mention(0, 5), (), "Q90", 0.75),))
     built = build(text, tokenizer, small_graph, generator=generator(0, "graph", 0, 0))
-    asked = int(np.flatnonzero(built.kinds == NodeKind.RELATION)[0])
+    node = int(np.flatnonzero(built.kinds == NodeKind.RELATION)[0])
     origins = built.origins.copy()
-    origins[asked, 1:] = -1
+    origins[node, 1:] = -1
     built = dataclasses.replace(built, origins=origins)
-    assert "prediction target" in explain(built, small_graph, tokenizer)[asked].why[0]
+    assert "prediction target" in explain(built, small_graph, tokenizer)[node].why[0]
     assert draw_html(built, small_graph, tokenizer).count("<tr data-node") == 2
 
 
 def test_a_page_long_description_is_cut_at_a_word(tokenizer: Any) -> None:
-    said = "a river that " + "flows and " * 99
-    texts = [Text("Q1", TextKind.LABEL, "Seine"), Text("Q1", TextKind.DESCRIPTION, said)]
+    description = "a river that " + "flows and " * 99
+    texts = [Text("Q1", TextKind.LABEL, "Seine"), Text("Q1", TextKind.DESCRIPTION, description)]
     graph = graph_from_records([Triple("Q1", "r", "Q2"), *texts])
     linked = LinkedText("Seine", (Link(Mention(0, 5), (), "Q1", 0.75),))
     built = build(linked, tokenizer, graph, generator=generator(0))
@@ -295,10 +297,12 @@ def test_lines_lead_from_the_middle_of_a_box_to_the_middle_of_the_next(
             n_facts += 1
         joined = built.edges[built.edge_kinds == EdgeKind.MENTION_ENTITY].tolist()
         threads = [line for line in lines if "mention" in line["class"]]
-        drawn = {tuple(map(int, line["data-edge"].split())): numbers(line["d"]) for line in threads}
-        assert len(drawn) == len(threads)
-        assert set(drawn) == {(word, anchor) for word, anchor in joined}
-        for (word, anchor), ends in drawn.items():
+        lines_by_edge = {
+            tuple(map(int, line["data-edge"].split())): numbers(line["d"]) for line in threads
+        }
+        assert len(lines_by_edge) == len(threads)
+        assert set(lines_by_edge) == {(word, anchor) for word, anchor in joined}
+        for (word, anchor), ends in lines_by_edge.items():
             upper, lower = boxes[word], boxes[anchor]
             assert ends == pytest.approx(
                 [upper.x + upper.width / 2, upper.y + BOX, lower.x + lower.width / 2, lower.y],
@@ -318,9 +322,9 @@ def test_a_relation_is_a_hexagon_of_its_width() -> None:
 
 def test_other_shapes_are_told_by_their_corners() -> None:
     for role, radius in (("word", 2), ("special", 2), ("anchor", 13), ("neighbour", 13)):
-        drawn = shape(role, 1.0, 2.0, 50.0)
-        assert f'x="1.0" y="2.0" width="50.0" height="{BOX}"' in drawn
-        assert f'rx="{radius}" ry="{radius}"' in drawn
+        markup = shape(role, 1.0, 2.0, 50.0)
+        assert f'x="1.0" y="2.0" width="50.0" height="{BOX}"' in markup
+        assert f'rx="{radius}" ry="{radius}"' in markup
 
 
 def test_the_sentence_is_whole_and_marks_its_anchors(
@@ -330,9 +334,9 @@ def test_the_sentence_is_whole_and_marks_its_anchors(
     text = LinkedText("old Paris lies near Berlin & on", links)
     built = build(text, tokenizer, small_graph, generator=generator(0))
     page = draw_html(built, small_graph, tokenizer)
-    found = re.search(r"old <mark.*? on", page)
-    assert found is not None
-    assert re.sub(r' data-node="\d+"', "", found[0]) == (
+    match = re.search(r"old <mark.*? on", page)
+    assert match is not None
+    assert re.sub(r' data-node="\d+"', "", match[0]) == (
         "old <mark>Paris<sub>Q90</sub></mark> lies near <mark>Berlin<sub>Q64</sub></mark> &amp; on"
     )
 
@@ -343,9 +347,9 @@ def test_the_matrix_has_a_cell_where_one_sees_the_other(
     text = LinkedText("Paris river", (Link(Mention(0, 5), (), "Q90", 0.75),))
     built = build(text, tokenizer, small_graph, generator=generator(0))
     page = draw_html(built, small_graph, tokenizer)
-    found = re.search(r'<svg class="matrix".*?</svg>', page, re.S)
-    assert found is not None
-    root = ElementTree.fromstring(found[0])
+    match = re.search(r'<svg class="matrix".*?</svg>', page, re.S)
+    assert match is not None
+    root = ElementTree.fromstring(match[0])
     side, cell, n = (float(root.attrib[f"data-{name}"]) for name in ("side", "cell", "n"))
     assert (n, cell) == (built.n_nodes, 16.0)
     seen: dict[str, set[tuple[int, int]]] = {}

@@ -96,7 +96,7 @@ def test_entities_of_luke_are_below_their_mentions(
     assert n_entities > 5
 
 
-def test_a_slot_stands_beside_each_word(
+def test_each_word_has_a_slot(
     linked: list[LinkedText], small_graph: KnowledgeGraph, tokenizer: Any
 ) -> None:
     for text in linked:
@@ -167,9 +167,11 @@ def test_the_picture_says_in_words_what_hangs(
     text = next(each for each in sure if each.links[0].entity in names)
     batch, columns = _read("ernie", text, small_graph, tokenizer)
     assert batch.entity_ids is not None
-    shown = [row - N_SPECIAL_ROWS for row in batch.entity_ids[0].tolist() if row >= N_SPECIAL_ROWS]
-    assert shown
-    assert all(small_graph.label(entity) in columns_in_words(columns) for entity in shown)
+    entities = [
+        row - N_SPECIAL_ROWS for row in batch.entity_ids[0].tolist() if row >= N_SPECIAL_ROWS
+    ]
+    assert entities
+    assert all(small_graph.label(entity) in columns_in_words(columns) for entity in entities)
     for width in (1120, 400):
         svg = draw_form(columns, "<ERNIE>", page_width=width)
         assert f'viewBox="0 0 {width} ' in svg

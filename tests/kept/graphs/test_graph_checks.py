@@ -29,9 +29,9 @@ def first(built: WordKnowledgeGraph, kind: NodeKind, *, anchor: bool = False) ->
     return int(np.flatnonzero((built.kinds == kind) & (is_anchor(built) == anchor))[0])
 
 
-def changed(built: WordKnowledgeGraph, name: str, place: Any, value: Any) -> WordKnowledgeGraph:
+def changed(built: WordKnowledgeGraph, name: str, index: Any, value: Any) -> WordKnowledgeGraph:
     array = getattr(built, name).copy()
-    array[place] = value
+    array[index] = value
     return dataclasses.replace(built, **{name: array})
 
 
@@ -83,9 +83,9 @@ def test_facts(built: WordKnowledgeGraph, small_graph: KnowledgeGraph) -> None:
 
 
 def test_visibility(built: WordKnowledgeGraph, small_graph: KnowledgeGraph) -> None:
-    for place in ((0, 0), (0, 1)):
+    for index in ((0, 0), (0, 1)):
         mask = adjacency(built)
-        mask[place] = False
+        mask[index] = False
         problems = check(built, small_graph, visible_mask=mask)
         assert {problem.code for problem in problems} == {"G112"}
     assert check(built, small_graph, visible_mask=mask[1:])[0].code == "G112"

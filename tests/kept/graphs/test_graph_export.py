@@ -56,7 +56,7 @@ def test_pyg_holds_everything(graphs: list[WordKnowledgeGraph]) -> None:
             np.testing.assert_array_equal(nodes, np.flatnonzero(built.kinds == kind))
             for feature in FEATURES:
                 np.testing.assert_array_equal(data[name][feature], getattr(built, feature)[nodes])
-        found = [
+        edges = [
             (
                 int(data[source].nodes[i]),
                 int(data[target].nodes[j]),
@@ -70,7 +70,7 @@ def test_pyg_holds_everything(graphs: list[WordKnowledgeGraph]) -> None:
                 strict=True,
             )
         ]
-        assert sorted(found) == edge_set(built)
+        assert sorted(edges) == edge_set(built)
 
 
 def test_dgl_holds_everything(graphs: list[WordKnowledgeGraph]) -> None:
@@ -83,14 +83,14 @@ def test_dgl_holds_everything(graphs: list[WordKnowledgeGraph]) -> None:
             for feature in FEATURES:
                 theirs = data.nodes[name].data[feature]
                 np.testing.assert_array_equal(theirs, getattr(built, feature)[nodes])
-        found = []
+        edges = []
         for source, edge_type, target in data.canonical_etypes:
             i, j = data.edges(etype=(source, edge_type, target))
             weights = data.edges[(source, edge_type, target)].data["weights"]
             i, j = data.nodes[source].data["nodes"][i], data.nodes[target].data["nodes"][j]
             rows = zip(i.tolist(), j.tolist(), weights.tolist(), strict=True)
-            found += [(a, b, int(EDGE_TYPES[edge_type]), w) for a, b, w in rows]
-        assert sorted(found) == edge_set(built)
+            edges += [(a, b, int(EDGE_TYPES[edge_type]), w) for a, b, w in rows]
+        assert sorted(edges) == edge_set(built)
 
 
 def test_networkx_holds_everything(graphs: list[WordKnowledgeGraph]) -> None:
@@ -103,10 +103,10 @@ def test_networkx_holds_everything(graphs: list[WordKnowledgeGraph]) -> None:
             assert attributes["position"] == built.positions[node]
             assert attributes["span"] == tuple(built.spans[node])
             assert attributes["origin"] == tuple(built.origins[node])
-        found = [
+        edges = [
             (i, j, int(EDGE_TYPES[a["kind"]]), a["weight"]) for i, j, a in data.edges(data=True)
         ]
-        assert sorted(found) == edge_set(built)
+        assert sorted(edges) == edge_set(built)
 
 
 def test_complete_export_is_the_adjacency(graphs: list[WordKnowledgeGraph]) -> None:

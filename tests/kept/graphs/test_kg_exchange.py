@@ -7,16 +7,16 @@ from kg_loaders import KnowledgeGraph
 
 
 def test_networkx_has_every_triple_and_label(small_graph: KnowledgeGraph) -> None:
-    made = kept.kg_to_networkx(small_graph)
-    assert made.number_of_nodes() == small_graph.n_entities
-    found = {(head, data["relation"], tail) for head, tail, data in made.edges(data=True)}
+    exported = kept.kg_to_networkx(small_graph)
+    assert exported.number_of_nodes() == small_graph.n_entities
+    triples = {(head, data["relation"], tail) for head, tail, data in exported.edges(data=True)}
     names = small_graph.entities.name
-    assert found == {
+    assert triples == {
         (names(h), small_graph.relations.name(r), names(t))
         for h, r, t in small_graph.triples.tolist()
     }
     for entity in range(small_graph.n_entities):
-        assert made.nodes[names(entity)]["label"] == small_graph.label(entity)
+        assert exported.nodes[names(entity)]["label"] == small_graph.label(entity)
 
 
 def test_torch_geometric_and_dgl_have_the_same_edges(small_graph: KnowledgeGraph) -> None:
@@ -25,10 +25,10 @@ def test_torch_geometric_and_dgl_have_the_same_edges(small_graph: KnowledgeGraph
     rows = zip(*data.edge_index.tolist(), data.edge_type.tolist(), strict=True)
     assert [[h, r, t] for h, t, r in rows] == small_graph.triples.tolist()
     pytest.importorskip("dgl", exc_type=ImportError)
-    made = kept.kg_to_dgl(small_graph)
-    assert made.num_nodes() == small_graph.n_entities
-    heads, tails = (ends.tolist() for ends in made.edges())
-    triples = list(zip(heads, made.edata["relation"].tolist(), tails, strict=True))
+    exported = kept.kg_to_dgl(small_graph)
+    assert exported.num_nodes() == small_graph.n_entities
+    heads, tails = (ends.tolist() for ends in exported.edges())
+    triples = list(zip(heads, exported.edata["relation"].tolist(), tails, strict=True))
     assert triples == [tuple(row) for row in small_graph.triples.tolist()]
 
 

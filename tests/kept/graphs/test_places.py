@@ -24,7 +24,7 @@ TEXT = "the old Paris and a"
 LINKED = LinkedText(TEXT, (gold_link(8, 13, "Q90"),))
 
 
-def drawn(graph: KnowledgeGraph, tokenizer: Any, *, replace: bool) -> WordKnowledgeGraph:
+def graph_of(graph: KnowledgeGraph, tokenizer: Any, *, replace: bool) -> WordKnowledgeGraph:
     config = BuilderConfig(replace_mentions=replace, policy="degree", max_neighbours=2)
     return build(LINKED, tokenizer, graph, generator=generator(0, "t"), config=config)
 
@@ -33,20 +33,20 @@ def drawn(graph: KnowledgeGraph, tokenizer: Any, *, replace: bool) -> WordKnowle
 def test_every_character_belongs_to_one_node_in_order(
     replace: bool, small_graph: KnowledgeGraph, tokenizer: Any
 ) -> None:
-    graph = drawn(small_graph, tokenizer, replace=replace)
+    graph = graph_of(small_graph, tokenizer, replace=replace)
     nodes = text_nodes(graph)
     covered = [TEXT[a:b] for a, b in graph.spans[nodes].tolist()]
     assert "".join(covered) == TEXT.replace(" ", "")
     kinds = graph.kinds[nodes]
     assert bool((kinds == NodeKind.ENTITY).any()) is replace
-    found = nodes_of(graph, nodes, Mention(4, 9))
-    assert TEXT[4:7] in [TEXT[a:b] for a, b in graph.spans[found].tolist()]
+    nodes_found = nodes_of(graph, nodes, Mention(4, 9))
+    assert TEXT[4:7] in [TEXT[a:b] for a, b in graph.spans[nodes_found].tolist()]
 
 
 def test_the_anchor_is_the_target_where_it_took_the_words(
     small_graph: KnowledgeGraph, tokenizer: Any
 ) -> None:
-    graph = drawn(small_graph, tokenizer, replace=True)
+    graph = graph_of(small_graph, tokenizer, replace=True)
     view = CoLAKEView()
     places = view.places(graph, view(graph))
     paris, whole, cut = target_spans(
@@ -60,7 +60,7 @@ def test_the_anchor_is_the_target_where_it_took_the_words(
 
 
 def test_words_alone(small_graph: KnowledgeGraph, tokenizer: Any) -> None:
-    graph = drawn(small_graph, tokenizer, replace=False)
+    graph = graph_of(small_graph, tokenizer, replace=False)
     view = WordsView()
     (span,) = target_spans(graph, view.places(graph, view(graph)), [Mention(8, 13)])
     pieces = [TEXT[a:b] for a, b in graph.spans[span[0] : span[1]].tolist()]
@@ -77,10 +77,10 @@ class Branching(View):
     def __call__(self, graph: WordKnowledgeGraph) -> KnowledgeBatch:
         batch = WordsView()(graph)
         old = batch.node_ids.shape[1]
-        place = np.r_[0:3, 5 : old + 2]
+        kept_rows = np.r_[0:3, 5 : old + 2]
         widened = batch.pad_to(old + 2)
         visible = np.eye(old + 2, dtype=bool)
-        visible[np.ix_(place, place)] = True
+        visible[np.ix_(kept_rows, kept_rows)] = True
         visible[2:5, 2:5] = True
         tensor = widened.visibility.mask.new_tensor(visible)[None]
         mask = widened.node_mask | True
@@ -91,7 +91,7 @@ class Branching(View):
 
 
 def test_a_trunk_with_a_branch_that_is_cut(small_graph: KnowledgeGraph, tokenizer: Any) -> None:
-    graph = drawn(small_graph, tokenizer, replace=False)
+    graph = graph_of(small_graph, tokenizer, replace=False)
     view = Branching()
     places = view.places(graph, view(graph))
     words = np.flatnonzero(graph.kinds == NodeKind.WORD)

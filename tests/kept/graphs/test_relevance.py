@@ -16,16 +16,16 @@ from tests.kept.graphs.graph_oracle import oracle, plain
 from tests.kept.kbert_texts import mentioning
 
 
-@pytest.mark.parametrize(("other", "shown"), [("Q46", "Q46"), ("Q183", "Q183"), ("Q90", "Q90")])
+@pytest.mark.parametrize(("other", "expected"), [("Q46", "Q46"), ("Q183", "Q183"), ("Q90", "Q90")])
 def test_the_fact_that_fits_the_text_is_shown(
-    other: str, shown: str, small_graph: KnowledgeGraph, tokenizer: Any
+    other: str, expected: str, small_graph: KnowledgeGraph, tokenizer: Any
 ) -> None:
     config = BuilderConfig(policy="relevance", max_neighbours=1, replace_mentions=False)
     text = mentioning(["Q142", "near", other], small_graph)  # France and one of its neighbours
     graph = build(text, tokenizer, small_graph, generator=generator(0), config=config)
     relations = graph.origins[(graph.kinds == NodeKind.RELATION) & (graph.origins[:, 0] == 0)]
     tails = [small_graph.entities.name(int(small_graph.triples[row, 2])) for row in relations[:, 1]]
-    assert tails == [shown]
+    assert tails == [expected]
 
 
 def test_against_the_oracle(small_graph: KnowledgeGraph, tokenizer: Any) -> None:

@@ -24,8 +24,8 @@ CLAIM = re.compile(
 
 
 def test_messages_and_columns_say_shown() -> None:
-    said = [summary(STORED), COLUMN, COVERAGE, caution(STORED, "dev"), FILES["coverage.json"]]
-    for text in said:
+    texts = [summary(STORED), COLUMN, COVERAGE, caution(STORED, "dev"), FILES["coverage.json"]]
+    for text in texts:
         assert text is not None
         assert not READ.search(text), text
     assert "shown 5.0%" in summary(STORED)
@@ -40,5 +40,5 @@ def test_pages_say_shown() -> None:
     ]
     pages = [page for page in pages if "decisions" not in page.parts]
     assert len(pages) > 100
-    found = [f"{page}: {hit[0]}" for page in pages for hit in CLAIM.finditer(page.read_text())]
-    assert found == []
+    claims = [f"{page}: {hit[0]}" for page in pages for hit in CLAIM.finditer(page.read_text())]
+    assert claims == []

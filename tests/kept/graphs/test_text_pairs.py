@@ -77,8 +77,8 @@ def test_spans_are_those_of_the_whole_text(tokenizer: Any) -> None:
     pieces = tokenizer.convert_ids_to_tokens(words.ids.tolist())
     assert pieces == ["[CLS]", "old", "city", ".", "[SEP]", "near", "a", "river", "[SEP]"]
     assert words.segment_ids.tolist() == [0, 0, 0, 0, 0, 1, 1, 1, 1]
-    shown = [text[a:b] for a, b in words.spans.tolist() if a >= 0]
-    assert shown == ["Old", "city", ".", "Near", "a", "river"]
+    surfaces = [text[a:b] for a, b in words.spans.tolist() if a >= 0]
+    assert surfaces == ["Old", "city", ".", "Near", "a", "river"]
     single, paired = encode_words(
         ["the city", text], tokenizer, max_words=40, pair_starts=[None, 11]
     )
@@ -140,9 +140,9 @@ def test_explain_and_draw_tell_the_texts_apart(
     pair: LinkedText, tokenizer: Any, small_graph: KnowledgeGraph
 ) -> None:
     graph = built(pair, tokenizer, small_graph)
-    for node, told in enumerate(explain(graph, small_graph, tokenizer)):
+    for node, explained in enumerate(explain(graph, small_graph, tokenizer)):
         if graph.kinds[node] == NodeKind.WORD:
-            second = any("second text" in line for line in told.why)
+            second = any("second text" in line for line in explained.why)
             assert second == bool(graph.segments[node])
     assert "second text" in draw_svg(graph, small_graph, tokenizer)
 
@@ -170,8 +170,8 @@ def test_byte_level_pairs_have_two_separators_and_no_loose_blank() -> None:
     )
     fast = PreTrainedTokenizerFast(tokenizer_object=inner, pad_token="</s>")
     (words,) = encode_words(["a b.  b a"], fast, max_words=20, pair_starts=[6])
-    found = fast.convert_ids_to_tokens(words.ids.tolist())
-    assert found == ["<s>", "a", "Ġb", ".", "</s>", "</s>", "b", "Ġa", "</s>"]
+    tokens = fast.convert_ids_to_tokens(words.ids.tolist())
+    assert tokens == ["<s>", "a", "Ġb", ".", "</s>", "</s>", "b", "Ġa", "</s>"]
     assert words.segment_ids.tolist() == [0, 0, 0, 0, 0, 0, 1, 1, 1]
 
 

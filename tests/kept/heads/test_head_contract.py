@@ -95,31 +95,31 @@ class Case:
 
 def task_examples(linked: list[LinkedText], kind: str) -> list[TaskExample]:
     """The shortest texts with two links; their links are the targets."""
-    found = []
+    examples = []
     for text in sorted(linked, key=lambda text: len(text.text)):
         targets = tuple(link.mention for link in text.links)[:2]
         if len(targets) < 2:
             continue
-        i = len(found)
+        i = len(examples)
         labels: tuple[str, ...] = (LABELS[i % 3],)
         if kind == MULTI:
             labels = tuple(LABELS[: i % 3])
         elif kind == TAGGING:
             labels = (LABELS[i % 3], LABELS[(i + 1) % 3])
         elif kind == SPAN:
-            asked = join_texts(LinkedText("Who is it?", ()), text)
-            shift = asked.pair_start or 0
+            joined = join_texts(LinkedText("Who is it?", ()), text)
+            shift = joined.pair_start or 0
             answer = Mention(targets[0].start + shift, targets[0].end + shift)
-            found.append(TaskExample(asked, ("x",), (answer,)))
+            examples.append(TaskExample(joined, ("x",), (answer,)))
             continue
         elif kind == CHOICE:
             names = [text.text[target.start : target.end] for target in targets]
-            found.append(choice_example(text.text, names + ["x"] * (i % 2), right=1 + i % 2))
+            examples.append(choice_example(text.text, names + ["x"] * (i % 2), right=1 + i % 2))
             continue
         elif kind == REGRESSION:
             labels = (("0.0", "4.75", "-2")[i % 3],)
-        found.append(TaskExample(text, labels, targets))
-    return found[:3]
+        examples.append(TaskExample(text, labels, targets))
+    return examples[:3]
 
 
 def link_questions(linked: list[LinkedText], graph: KnowledgeGraph) -> list[Question]:
@@ -150,8 +150,8 @@ def task_model(
         torch.manual_seed(1)
         encoder = METHODS[method].encoder.for_graph(host, graph, tokenizer, seed=0)
         classes = classes_for(kind)
-        made = KnowledgeForTask.of(encoder, head, classes, problem_type=kind, **OPTIONS[head])
-    return made.eval()
+        model = KnowledgeForTask.of(encoder, head, classes, problem_type=kind, **OPTIONS[head])
+    return model.eval()
 
 
 @pytest.fixture(scope="module", params=CASES, ids=["-".join(case) for case in CASES])
@@ -164,13 +164,13 @@ def case(
     method, head, kind = request.param
     n_words = 24 if kind == SPAN else 60  # a context has several windows
     small = BuilderConfig(max_neighbours=2, max_words=n_words, max_nodes=120, policy="degree")
-    shown: dict[str, Any] = {
+    options: dict[str, Any] = {
         "builder": builder_for(METHODS[method], small, {}),
         "view": METHODS[method].view.of(small_graph, tokenizer),
     }
     data: TaskData | CandidateData
     if kind == LINKING:
-        data = CandidateData(link_questions(linked, small_graph), small_graph, tokenizer, **shown)
+        data = CandidateData(link_questions(linked, small_graph), small_graph, tokenizer, **options)
     else:
         data = TaskData(
             task_examples(linked, kind),
@@ -179,7 +179,7 @@ def case(
             problem_type=kind,
             labels={label: i for i, label in enumerate(classes_for(kind))},
             spans=SpanOptions(**OPTIONS["span"]) if kind == SPAN else None,
-            **shown,
+            **options,
         )
     samples = [data.sample(i, epoch=0, seed=0) for i in range(len(data))]
     model = task_model(method, head, kind, small_graph, tokenizer)
@@ -291,23 +291,23 @@ def test_saved_and_loaded_it_says_the_same(case: Case, tmp_path: Path) -> None:
     case.model.save_pretrained(tmp_path)
     again = KnowledgeForTask.from_pretrained(tmp_path, graph=case.graph).eval()
     expected = case.model(case.batch).class_logits
-    found = again(case.batch).class_logits
+    scores = again(case.batch).class_logits
     if case.kind in (
         REGRESSION,
         CHOICE,
         LINKING,
     ):  # one output is a dot product, summed as its memory is aligned
-        torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-6)
+        torch.testing.assert_close(scores, expected, atol=1e-6, rtol=1e-6)
     else:
-        assert torch.equal(found, expected)
+        assert torch.equal(scores, expected)
     weights = again.state_dict()
     assert all(torch.equal(weights[name], w) for name, w in case.model.state_dict().items())
     assert again.config.id2label == dict(enumerate(classes_for(case.kind)))
     if case.head != "pooled" and case.method != "colake":
         return  # what follows depends on the method, or on the head, and not on the pair
-    bare = type(case.model.encoder).from_pretrained(tmp_path).eval()
+    encoder = type(case.model.encoder).from_pretrained(tmp_path).eval()
     states = case.model(case.batch).node_states
-    assert torch.equal(bare(case.batch).node_states, states)
+    assert torch.equal(encoder(case.batch).node_states, states)
     other = graph_from_records([Triple("Q1", "P1", "Q2")])
     if not case.model.encoder.holds_rows:
         KnowledgeForTask.from_pretrained(tmp_path, graph=other)
@@ -320,9 +320,11 @@ def test_label_faults_are_named(case: Case) -> None:
     field = "node_labels" if case.kind == TAGGING else "labels"
     labels = getattr(case.batch, field)
     if case.kind != TAGGING:
-        fewer = dataclasses.replace(case.batch, labels=labels.new_zeros((len(case.batch), 9)))
+        other_labels = dataclasses.replace(
+            case.batch, labels=labels.new_zeros((len(case.batch), 9))
+        )
         with pytest.raises(BatchError, match=rf"labels have shape .*{case.kind} needs"):
-            case.model(fewer)
+            case.model(other_labels)
     if case.kind == REGRESSION:
         unknown = dataclasses.replace(case.batch, labels=labels * float("nan"))
         with pytest.raises(BatchError, match="learns finite numbers"):
@@ -367,8 +369,8 @@ def test_every_head_takes_every_family(
 
 def test_a_regression_is_judged_by_its_squared_error() -> None:
     outputs, labels = torch.tensor([[1.0], [4.75], [0.0]]), torch.tensor([0, 4, -2])
-    found = task_loss(REGRESSION, outputs, labels)
-    assert found.item() == pytest.approx((1.0 + 0.75**2 + 4.0) / 3)
+    loss = task_loss(REGRESSION, outputs, labels)
+    assert loss.item() == pytest.approx((1.0 + 0.75**2 + 4.0) / 3)
     with pytest.raises(BatchError, match="one output, this head has 3"):
         task_loss(REGRESSION, torch.zeros(2, 3), torch.zeros(2))
 

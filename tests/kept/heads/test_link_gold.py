@@ -12,8 +12,8 @@ TEXT = "In Paris."
 
 def _linked(entity: str | None, *candidates: str) -> LinkedText:
     names = candidates or ((entity,) if entity else ())
-    own = tuple(Candidate(name, 0.5, 0.5) for name in names)
-    return LinkedText(TEXT, (Link(Mention(3, 8), own, entity, 1.0),))
+    proposed = tuple(Candidate(name, 0.5, 0.5) for name in names)
+    return LinkedText(TEXT, (Link(Mention(3, 8), proposed, entity, 1.0),))
 
 
 @pytest.mark.parametrize(

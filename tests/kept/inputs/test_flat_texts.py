@@ -67,11 +67,11 @@ def test_words_are_those_of_each_text(
 def bounds_of(graph: KnowledgeGraph, **options: Any) -> list[int]:
     of_pairs = options.pop("of_pairs", False)
     entities, offsets = linked_entities(TEXTS, graph)
-    found = node_bounds(
+    bounds = node_bounds(
         entities, offsets, np.array([4, 3, 5, 6]), graph, BuilderConfig(**options), CoLAKEView(),
         of_pairs=of_pairs,
     )  # fmt: skip
-    return [int(each) for each in found]
+    return [int(each) for each in bounds]
 
 
 def degree(graph: KnowledgeGraph, name: str, *columns: int) -> int:
@@ -93,9 +93,9 @@ def test_a_text_has_at_most_its_words_its_links_and_their_facts(
 
 
 def test_no_more_facts_are_counted_than_a_graph_has_nodes(small_graph: KnowledgeGraph) -> None:
-    found = bounds_of(small_graph, max_neighbours=9, max_nodes=4, max_words=3)
-    assert found[2] == 5 + 2 + 2 * 4
-    assert found[1] == 3
+    bounds = bounds_of(small_graph, max_neighbours=9, max_nodes=4, max_words=3)
+    assert bounds[2] == 5 + 2 + 2 * 4
+    assert bounds[1] == 3
 
 
 def test_pairs_are_bounded_by_the_larger_of_their_texts(small_graph: KnowledgeGraph) -> None:

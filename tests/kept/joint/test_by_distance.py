@@ -38,8 +38,8 @@ def corpus(entities: list[int]) -> Any:
 
 
 def test_entities_of_triples_are_items_behind_the_words(graph: KnowledgeGraph) -> None:
-    found = item_triples(corpus([0, 1, 2]), graph.triples)
-    assert found.tolist() == [[h + 4, r, t + 4] for h, r, t in graph.triples.tolist()]
+    triples = item_triples(corpus([0, 1, 2]), graph.triples)
+    assert triples.tolist() == [[h + 4, r, t + 4] for h, r, t in graph.triples.tolist()]
     some = item_triples(corpus([1, 2]), graph.triples[1:])
     assert some.tolist() == [[4, 0, 5]]
 

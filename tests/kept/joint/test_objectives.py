@@ -19,7 +19,7 @@ from kept.joint.xu2017 import Xu2017, XuSettings, XuSpace, corrupt
 from kept.joint.zhong2015 import description_losses
 from kept.kge.training import Sampler
 
-N, DRAWN, WIDTH, BIAS = 3, 4, 5, 2.0
+N, N_NEGATIVES, WIDTH, BIAS = 3, 4, 5, 2.0
 Numbers = Mapping[str, NDArray[np.float64]]
 
 
@@ -27,7 +27,7 @@ def numbers(*names: str) -> dict[str, NDArray[np.float64]]:
     """A table a name: vectors, and for `drawn_...` negatives."""
     draws = np.random.default_rng(7)
     return {
-        name: draws.normal(size=(N, DRAWN, WIDTH) if name.startswith("drawn") else (N, WIDTH))
+        name: draws.normal(size=(N, N_NEGATIVES, WIDTH) if name.startswith("drawn") else (N, WIDTH))
         for name in names
     }
 
@@ -35,28 +35,28 @@ def numbers(*names: str) -> dict[str, NDArray[np.float64]]:
 MASK = np.array([[1, 0, 1, 1], [1, 1, 1, 1], [0, 1, 1, 0]], bool)
 
 
-def drawn(tables: Mapping[str, Tensor], name: str) -> Negatives:
+def negatives_of(tables: Mapping[str, Tensor], name: str) -> Negatives:
     return Negatives(tables[name], torch.from_numpy(MASK))
 
 
 def agree(
-    found: Callable[[Mapping[str, Tensor]], Tensor], oracle: Callable[[Numbers], float],
-    given: dict[str, NDArray[np.float64]],
+    loss_of: Callable[[Mapping[str, Tensor]], Tensor], oracle: Callable[[Numbers], float],
+    values_of: dict[str, NDArray[np.float64]],
 ) -> None:  # fmt: skip
     """The sums agree, and the gradients with central differences of the oracle."""
-    tensors = {name: torch.from_numpy(v.copy()).requires_grad_() for name, v in given.items()}
-    total = found(tensors).sum()
-    assert float(total.detach()) == pytest.approx(oracle(given), rel=1e-12)
+    tensors = {name: torch.from_numpy(v.copy()).requires_grad_() for name, v in values_of.items()}
+    total = loss_of(tensors).sum()
+    assert float(total.detach()) == pytest.approx(oracle(values_of), rel=1e-12)
     total.backward()
-    for name, values in given.items():
+    for name, values in values_of.items():
         expected = np.zeros_like(values)
-        for place in np.ndindex(values.shape):
+        for index in np.ndindex(values.shape):
             sides = []
             for shift in (1e-6, -1e-6):
-                moved = {n: v.copy() for n, v in given.items()}
-                moved[name][place] += shift
+                moved = {n: v.copy() for n, v in values_of.items()}
+                moved[name][index] += shift
                 sides.append(oracle(moved))
-            expected[place] = (sides[0] - sides[1]) / 2e-6
+            expected[index] = (sides[0] - sides[1]) / 2e-6
         gradient = tensors[name].grad
         assert gradient is not None
         np.testing.assert_allclose(gradient.numpy(), expected, atol=2e-7, err_msg=name)
@@ -70,18 +70,18 @@ def log_sigmoid(x: float) -> float:
     return -math.log1p(math.exp(-x))
 
 
-def predicted(given: Any, right: Any, others: Any, mask: Any) -> float:
+def predicted(context: Any, right: Any, others: Any, mask: Any) -> float:
     """One pair's loss."""
-    loss = -log_sigmoid(closeness(given, right))
+    loss = -log_sigmoid(closeness(context, right))
     for other, counts in zip(others, mask, strict=True):
         if counts:
-            loss -= log_sigmoid(-closeness(given, other))
+            loss -= log_sigmoid(-closeness(context, other))
     return loss
 
 
 def test_facts() -> None:
-    def found(t: Mapping[str, Tensor]) -> Tensor:
-        others = {slot: drawn(t, f"drawn_{slot}") for slot in ("head", "relation", "tail")}
+    def loss_of(t: Mapping[str, Tensor]) -> Tensor:
+        others = {slot: negatives_of(t, f"drawn_{slot}") for slot in ("head", "relation", "tail")}
         return fact_losses(t["head"], t["relation"], t["tail"], others, BIAS)
 
     def oracle(t: Numbers) -> float:
@@ -89,11 +89,11 @@ def test_facts() -> None:
         for i in range(N):
             h, r, tail = t["head"][i], t["relation"][i], t["tail"][i]
             for slot, right in (("head", h), ("relation", r), ("tail", tail)):
-                asked = {"head": tail - r, "relation": tail - h, "tail": h + r}[slot]
-                total += predicted(asked, right, t[f"drawn_{slot}"][i], MASK[i])
+                target = {"head": tail - r, "relation": tail - h, "tail": h + r}[slot]
+                total += predicted(target, right, t[f"drawn_{slot}"][i], MASK[i])
         return total
 
-    agree(found, oracle, numbers("head", "relation", "tail", "drawn_head", "drawn_relation",
+    agree(loss_of, oracle, numbers("head", "relation", "tail", "drawn_head", "drawn_relation",
                                  "drawn_tail"))  # fmt: skip
 
 
@@ -108,8 +108,8 @@ def test_a_fact_is_as_close_as_its_translation() -> None:
 
 @pytest.mark.parametrize("losses", [word_losses, link_losses])
 def test_words_and_links(losses: Any) -> None:
-    def found(t: Mapping[str, Tensor]) -> Tensor:
-        result: Tensor = losses(t["given"], t["right"], drawn(t, "drawn"), BIAS)
+    def loss_of(t: Mapping[str, Tensor]) -> Tensor:
+        result: Tensor = losses(t["given"], t["right"], negatives_of(t, "drawn"), BIAS)
         return result
 
     def oracle(t: Numbers) -> float:
@@ -117,12 +117,12 @@ def test_words_and_links(losses: Any) -> None:
             predicted(t["given"][i], t["right"][i], t["drawn"][i], MASK[i]) for i in range(N)
         )
 
-    agree(found, oracle, numbers("given", "right", "drawn"))
+    agree(loss_of, oracle, numbers("given", "right", "drawn"))
 
 
 def test_descriptions() -> None:
-    def found(t: Mapping[str, Tensor]) -> Tensor:
-        negatives = drawn(t, "drawn_words"), drawn(t, "drawn_entities")
+    def loss_of(t: Mapping[str, Tensor]) -> Tensor:
+        negatives = negatives_of(t, "drawn_words"), negatives_of(t, "drawn_entities")
         return description_losses(t["entity"], t["word"], *negatives, BIAS)
 
     def oracle(t: Numbers) -> float:
@@ -133,13 +133,13 @@ def test_descriptions() -> None:
             total += predicted(word, entity, t["drawn_entities"][i], MASK[i])
         return total
 
-    agree(found, oracle, numbers("entity", "word", "drawn_words", "drawn_entities"))
+    agree(loss_of, oracle, numbers("entity", "word", "drawn_words", "drawn_entities"))
 
 
 def test_names_stand_in_triples_where_there_are_names() -> None:
     head, tail = torch.tensor([10, 11, 12, 13]), torch.tensor([20, 21, 22, 23])
-    found = name_triples(head, tail, torch.tensor([1, -1, 2, -1]), torch.tensor([-1, 3, 4, -1]))
-    kept = [[tuple(p) for p in torch.stack([h[has], t[has]], 1).tolist()] for h, t, has in found]
+    triples = name_triples(head, tail, torch.tensor([1, -1, 2, -1]), torch.tensor([-1, 3, 4, -1]))
+    kept = [[tuple(p) for p in torch.stack([h[has], t[has]], 1).tolist()] for h, t, has in triples]
     assert kept == [[(1, 20), (2, 22)], [(11, 3), (12, 4)], [(2, 4)]]
 
 
@@ -160,9 +160,9 @@ OTHERS = torch.tensor([[0, 0, 2], [1, 1, 3], [2, 0, 0]])
 
 def model(encoder: Any) -> Xu2017:
     draws = torch.Generator().manual_seed(5)
-    made = Xu2017(TOKENS, n_words=4, n_relations=2, width=4, encoder=encoder, generator=draws)
-    torch.nn.init.normal_(made.gates, generator=draws)
-    return made.double()
+    network = Xu2017(TOKENS, n_words=4, n_relations=2, width=4, encoder=encoder, generator=draws)
+    torch.nn.init.normal_(network.gates, generator=draws)
+    return network.double()
 
 
 def sigmoid(x: float) -> float:
@@ -199,12 +199,12 @@ def vector(p: Numbers, encoder: str, entity: int, relation: int) -> NDArray[np.f
         states = np.array(lstm(p, words))
         shares = np.full(len(words), 1 / len(words))
         if encoder == "alstm":
-            asked = p["of_relation.weight"] @ p["relations"][relation]
-            told = [
-                float(p["score.weight"][0] @ np.tanh(p["of_states.weight"] @ s + asked))
+            query = p["of_relation.weight"] @ p["relations"][relation]
+            scores = [
+                float(p["score.weight"][0] @ np.tanh(p["of_states.weight"] @ s + query))
                 for s in states
             ]
-            shares = np.exp(told) / np.sum(np.exp(told))
+            shares = np.exp(scores) / np.sum(np.exp(scores))
         text = sum(share * state for share, state in zip(shares, states, strict=True))
     gate = np.array([sigmoid(x) for x in p["gates"][entity]])
     return gate * p["structure"][entity] + (1 - gate) * text
@@ -218,15 +218,15 @@ def energy(p: Numbers, encoder: str, triple: list[int]) -> float:
 
 @pytest.mark.parametrize("encoder", ["nbow", "lstm", "alstm"])
 def test_structure_and_text(encoder: Any) -> None:
-    made = model(encoder)
-    space = XuSpace(made, TRIPLES.numpy(), XuSettings(encoder=encoder, margin=50.0), seed=0)
-    given = {name: t.detach().numpy().copy() for name, t in made.named_parameters()}
+    network = model(encoder)
+    space = XuSpace(network, TRIPLES.numpy(), XuSettings(encoder=encoder, margin=50.0), seed=0)
+    parameters = {name: t.detach().numpy().copy() for name, t in network.named_parameters()}
 
-    def found(tables: Mapping[str, Tensor]) -> Tensor:
+    def loss_of(tables: Mapping[str, Tensor]) -> Tensor:
         def losses() -> Tensor:
             return space.losses(TRIPLES, OTHERS)
 
-        return torch.func.functional_call(_Call(made, losses), dict(_prefixed(tables)), ())
+        return torch.func.functional_call(_Call(network, losses), dict(_prefixed(tables)), ())
 
     def oracle(p: Numbers) -> float:
         return sum(
@@ -234,7 +234,7 @@ def test_structure_and_text(encoder: Any) -> None:
             for right, wrong in zip(TRIPLES.tolist(), OTHERS.tolist(), strict=True)
         )
 
-    agree(found, oracle, given)
+    agree(loss_of, oracle, parameters)
 
 
 class _Call(torch.nn.Module):
@@ -253,13 +253,15 @@ def _prefixed(tables: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
 
 
 def test_an_entity_without_words_is_its_structure_and_attention_needs_a_relation() -> None:
-    made = model("alstm")
-    assert torch.equal(made.vectors(torch.tensor([2]), made.relations[:1])[0], made.structure[2])
+    network = model("alstm")
+    assert torch.equal(
+        network.vectors(torch.tensor([2]), network.relations[:1])[0], network.structure[2]
+    )
     with pytest.raises(ConfigError, match="give one"):
-        made.vectors(torch.tensor([0]))
+        network.vectors(torch.tensor([0]))
     with pytest.raises(ConfigError, match="use one of nbow, lstm, alstm"):
         model("gru")
-    assert made.entities(TRIPLES).shape == (4, 4)
+    assert network.entities(TRIPLES).shape == (4, 4)
 
 
 def test_one_side_of_a_triple_is_drawn_anew() -> None:

@@ -94,27 +94,27 @@ def test_pairs_are_those_of_loops(corpus: Corpus, seed: int) -> None:
     n_tokens = sum(end - begin for begin, end in spans)
     sizes = generator(seed, "pairs").integers(1, window, n_tokens, endpoint=True).tolist()
     expected = []
-    for place, (begin, end) in enumerate(spans):
+    for position, (begin, end) in enumerate(spans):
         for i in range(begin, end):
             size = sizes.pop(0)
             for j in range(max(begin, i - size), min(end, i + size + 1)):
                 if i != j and corpus.tokens[i] >= 0 and corpus.tokens[j] >= 0:
-                    expected.append((corpus.tokens[i], corpus.tokens[j], place))
-    found = word_pairs(corpus, texts, window=window, keep=Always(), draws=generator(seed, "pairs"))
-    assert list(zip(found.inputs, found.outputs, found.places, strict=True)) == expected
+                    expected.append((corpus.tokens[i], corpus.tokens[j], position))
+    pairs = word_pairs(corpus, texts, window=window, keep=Always(), draws=generator(seed, "pairs"))
+    assert list(zip(pairs.inputs, pairs.outputs, pairs.places, strict=True)) == expected
 
     rows = [(p, r) for p, t in enumerate(texts) for r in range(*corpus.link_offsets[t : t + 2])]
     sizes = generator(seed, "links").integers(1, window, len(rows), endpoint=True).tolist()
     expected = []
-    for (place, row), size in zip(rows, sizes, strict=True):
+    for (position, row), size in zip(rows, sizes, strict=True):
         entity, first, last = corpus.links[row]
-        begin, end = spans[place]
+        begin, end = spans[position]
         for j in range(max(begin, first - size), min(end, last + size)):
             if not first <= j < last and corpus.tokens[j] >= 0:
                 word = corpus.tokens[j]
-                expected += [(entity, word, place), (word, entity, place)]
-    found = link_pairs(corpus, texts, window=window, keep=Always(), draws=generator(seed, "links"))
-    assert list(zip(found.inputs, found.outputs, found.places, strict=True)) == expected
+                expected += [(entity, word, position), (word, entity, position)]
+    pairs = link_pairs(corpus, texts, window=window, keep=Always(), draws=generator(seed, "links"))
+    assert list(zip(pairs.inputs, pairs.outputs, pairs.places, strict=True)) == expected
 
 
 def test_frequent_words_go_in_the_share_that_the_table_says(graph: KnowledgeGraph) -> None:

@@ -38,8 +38,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     records: list[Any] = [Triple(city, "in", land) for city, land in LANDS.items()]
     for name in [*CITIES, "France", "Germany"]:
         records.append(Text(name, TextKind.LABEL, name, "en"))
-        told = f"{name} lies in {LANDS.get(name, 'Europe')}"
-        records.append(Text(name, TextKind.DESCRIPTION, told, "en"))
+        description = f"{name} lies in {LANDS.get(name, 'Europe')}"
+        records.append(Text(name, TextKind.DESCRIPTION, description, "en"))
     graph_from_records(records).save(folder / "kg")
     texts = []
     for i in range(40):
@@ -64,12 +64,12 @@ def assembled(world: Path, model: str, **changes: Any) -> Assembled:
 
 
 def of_steps(
-    made: Assembled, folder: Path, *, resume: bool = False, stop_after: int = 10**9
+    assembled_: Assembled, folder: Path, *, resume: bool = False, stop_after: int = 10**9
 ) -> Any:
     folder.mkdir(exist_ok=True)
     seen: list[int] = []
     return train(
-        made.space, folder, epochs=3, fingerprint=made.fingerprint, resume=resume,
+        assembled_.space, folder, epochs=3, fingerprint=assembled_.fingerprint, resume=resume,
         checkpoint_seconds=0.0, should_stop=lambda: len(seen) >= stop_after,
         on_step=lambda step, loss: seen.append(step),
     )  # fmt: skip
@@ -79,14 +79,14 @@ def of_steps(
 def test_a_cut_training_ends_with_the_same_bits(model: str, world: Path, tmp_path: Path) -> None:
     options = {"triples_per_step": 2} if model == "xu2017" else {"pages_per_step": 16}
     whole = assembled(world, model, options=options)
-    told = of_steps(whole, tmp_path / "whole")
-    assert told.losses[-1] < told.losses[0]
+    run = of_steps(whole, tmp_path / "whole")
+    assert run.losses[-1] < run.losses[0]
     first = assembled(world, model, options=options)
     cut = of_steps(first, tmp_path / "cut", stop_after=whole.space.n_steps + 1)
     assert cut.step == whole.space.n_steps + 1
     second = assembled(world, model, options=options)
     again = of_steps(second, tmp_path / "cut", resume=True)
-    assert (again.step, again.losses) == (told.step, told.losses)
+    assert (again.step, again.losses) == (run.step, run.losses)
     for one, other in zip(whole.vectors(), second.vectors(), strict=True):
         assert (one is None and other is None) or torch.equal(one, other)
     other = assembled(world, model, options=options, seed=1)
@@ -103,12 +103,12 @@ def test_the_files_are_a_provider(model: str, world: Path, tmp_path: Path) -> No
     assert "pass 3: mean loss" in done.output
     graph = KnowledgeGraph.open(world / "kg")
     file = Wikipedia2VecFile(out / "vectors.txt")
-    found = file(graph)
-    assert found.known.all()
+    vectors = file(graph)
+    assert vectors.known.all()
     assert set(file.words(["city", "lies", "nowhere"])) == {"city", "lies"}
     rows = entity_vectors(graph, width=8, seed=0, path=out / "vectors.txt")
-    mean = found.vectors.norm(dim=1).mean()
-    assert torch.allclose(rows[N_SPECIAL_ROWS:], found.vectors / mean)
+    mean = vectors.vectors.norm(dim=1).mean()
+    assert torch.allclose(rows[N_SPECIAL_ROWS:], vectors.vectors / mean)
     assert (out / "scorer").exists() == (model != "wikipedia2vec")
     if model != "wikipedia2vec":
         scored = entity_vectors(graph, width=8, seed=0, path=out / "scorer")
@@ -127,15 +127,15 @@ def test_what_is_held_out_is_scored_by_kgc(world: Path, tmp_path: Path) -> None:
     done = kept("vectors", "train", "--kg", world / "kg", "--text", world / "text.jsonl",
                 "--model", "wang2014", *SMALL, "--holdout", 0.25, "-o", out)  # fmt: skip
     assert done.exit_code == 0, done.output
-    told = kept("kgc", "eval", world / "kg", "-m", out / "scorer", "--json", "--pooled")
-    assert told.exit_code == 0, told.output
-    assert json.loads(told.stdout)["n_scored"] == 2
+    evaluation = kept("kgc", "eval", world / "kg", "-m", out / "scorer", "--json", "--pooled")
+    assert evaluation.exit_code == 0, evaluation.output
+    assert json.loads(evaluation.stdout)["n_scored"] == 2
 
 
 def test_attention_reads_for_relations_and_leaves_no_scorer(world: Path, tmp_path: Path) -> None:
-    made = assembled(world, "xu2017", options={"encoder": "alstm"})
-    of_steps(made, tmp_path / "run")
-    assert made.write(tmp_path / "run", []) == [tmp_path / "run/vectors.txt"]
+    assembled_ = assembled(world, "xu2017", options={"encoder": "alstm"})
+    of_steps(assembled_, tmp_path / "run")
+    assert assembled_.write(tmp_path / "run", []) == [tmp_path / "run/vectors.txt"]
 
 
 def test_faults_are_told(world: Path, tmp_path: Path) -> None:
@@ -148,8 +148,8 @@ def test_faults_are_told(world: Path, tmp_path: Path) -> None:
         Assembled(JointConfig(model="xu2017", kg=tmp_path / "kg"))
     refused = kept("vectors", "train", "--kg", world / "kg", "--width", 7, "-o", tmp_path / "o")
     assert "7 is odd" in refused.stderr
-    made = assembled(world, "wang2014")
-    assert not isinstance(made.space, type(None))
-    made.space.load({n: t * float("nan") for n, t in made.space.state().items()})
+    assembled_ = assembled(world, "wang2014")
+    assert not isinstance(assembled_.space, type(None))
+    assembled_.space.load({n: t * float("nan") for n, t in assembled_.space.state().items()})
     with pytest.raises(TrainingError, match="lower learning_rate"):
-        of_steps(made, tmp_path / "nan")
+        of_steps(assembled_, tmp_path / "nan")

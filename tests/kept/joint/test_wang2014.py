@@ -43,19 +43,19 @@ def negatives(value: float, mask: bool = True) -> Negatives:
 
 def test_a_fact_is_predicted_from_every_side() -> None:
     head, relation, tail = 0.5, 1.0, 2.0
-    given = {"head": negatives(3.0), "relation": negatives(-1.0), "tail": negatives(0.25)}
+    negatives_of = {"head": negatives(3.0), "relation": negatives(-1.0), "tail": negatives(0.25)}
     expected = (
         loss(tail - relation, head, 3.0, 2.0)
         + loss(tail - head, relation, -1.0, 2.0)
         + loss(head + relation, tail, 0.25, 2.0)
     )
-    found = fact_losses(one(head), one(relation), one(tail), given, 2.0)
-    torch.testing.assert_close(found, torch.tensor([expected]))
+    losses_ = fact_losses(one(head), one(relation), one(tail), negatives_of, 2.0)
+    torch.testing.assert_close(losses_, torch.tensor([expected]))
 
 
 def test_words_and_links_are_predicted_one_way() -> None:
     for losses in (word_losses, link_losses):
-        found = losses(one(0.5), one(1.5), negatives(-2.0), 3.0)
-        torch.testing.assert_close(found, torch.tensor([loss(0.5, 1.5, -2.0, 3.0)]))
+        losses_ = losses(one(0.5), one(1.5), negatives(-2.0), 3.0)
+        torch.testing.assert_close(losses_, torch.tensor([loss(0.5, 1.5, -2.0, 3.0)]))
         alone = losses(one(0.5), one(1.5), negatives(-2.0, mask=False), 3.0)
         torch.testing.assert_close(alone, torch.tensor([math.log1p(math.exp(-2.5))]))

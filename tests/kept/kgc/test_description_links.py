@@ -103,8 +103,8 @@ def test_scores_and_ranks_equal_one_triple_at_a_time(
             assert row.tolist() == pytest.approx(slow, abs=1e-4)
             others = []
             for entity in range(10):
-                made = [*triple[:slot], entity, *triple[slot + 1 :]]
-                if not small_graph.contains(np.array([made], np.int32))[0]:
+                corrupted = [*triple[:slot], entity, *triple[slot + 1 :]]
+                if not small_graph.contains(np.array([corrupted], np.int32))[0]:
                     others.append(slow[entity])
             expected.append(1 + sum(value > slow[triple[slot]] for value in others))
     assert result.ranks.tolist() == expected

@@ -47,8 +47,8 @@ def mix(weights: list[list[list[float]]], *completers: Stated | None) -> MixComp
 
 def reasons(of: MixCompleter, graph: KnowledgeGraph, relation: str, direction: Any = "tail") -> Any:
     triple = (0, graph.relations.id(relation), 1)
-    found = of.reasons(graph, NOTHING, direction, triple)
-    return [(reason.what, pytest.approx(reason.change)) for reason in found]
+    reasons_ = of.reasons(graph, NOTHING, direction, triple)
+    return [(reason.what, pytest.approx(reason.change)) for reason in reasons_]
 
 
 def test_changes_are_weighed_and_the_largest_comes_first(graph: KnowledgeGraph) -> None:

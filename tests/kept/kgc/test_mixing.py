@@ -26,10 +26,10 @@ def questions(n: int = 120, seed: int = 0) -> ValidationQueries:
     return ValidationQueries(scores, gold, np.arange(n) % 2, (np.arange(n) // 2) % 2)
 
 
-def loss(asked: ValidationQueries, weights: list[float]) -> float:
+def loss(validation: ValidationQueries, weights: list[float]) -> float:
     """Cross entropy, a question and a candidate at a time."""
     total = 0.0
-    for scores, gold in zip(asked.scores, asked.gold, strict=True):
+    for scores, gold in zip(validation.scores, validation.gold, strict=True):
         mixed = [
             sum(w * s for w, s in zip(weights, scores[:, candidate], strict=True))
             for candidate in range(N) if math.isfinite(scores[0, candidate])
@@ -40,23 +40,23 @@ def loss(asked: ValidationQueries, weights: list[float]) -> float:
 
 
 def test_weights_are_the_best_of_a_grid() -> None:
-    asked = questions()
-    found = fit_weights(asked, "all", 2)
-    assert found.shape == (2, 2, 3)
-    assert (found == found[0, 0]).all()
+    validation = questions()
+    weights = fit_weights(validation, "all", 2)
+    assert weights.shape == (2, 2, 3)
+    assert (weights == weights[0, 0]).all()
     steps = [x / 4 for x in range(9)]
-    grid = min(loss(asked, [a, b, c]) for a in steps for b in steps for c in (0.0, 0.25))
-    assert loss(asked, found[0, 0].tolist()) <= grid + 1e-6
-    assert found[0, 0, 2] < 0.2 < found[0, 0, :2].min()
+    grid = min(loss(validation, [a, b, c]) for a in steps for b in steps for c in (0.0, 0.25))
+    assert loss(validation, weights[0, 0].tolist()) <= grid + 1e-6
+    assert weights[0, 0, 2] < 0.2 < weights[0, 0, :2].min()
 
 
 def test_a_direction_has_weights_of_its_own() -> None:
     """Questions of the first direction are those that the first scorer answers."""
-    found = fit_weights(questions(), "direction", 2)
-    assert found[0, 0, 0] > 5 * found[0, 0, 1]
-    assert found[1, 0, 1] > 5 * found[1, 0, 0]
-    own = fit_weights(questions(), "relation", 2)
-    assert not np.allclose(own[:, 0], own[:, 1])
+    weights = fit_weights(questions(), "direction", 2)
+    assert weights[0, 0, 0] > 5 * weights[0, 0, 1]
+    assert weights[1, 0, 1] > 5 * weights[1, 0, 0]
+    relation_weights = fit_weights(questions(), "relation", 2)
+    assert not np.allclose(relation_weights[:, 0], relation_weights[:, 1])
 
 
 class Table:
@@ -88,8 +88,8 @@ def test_what_is_chosen_was_tried_on_other_questions() -> None:
             scorers, mixture.weights[1].mean(0), mixture.spreads, strict=True
         )
     )
-    found = unknown.scores("tail", row)[0].double()
-    assert torch.allclose(found, torch.as_tensor(expected), atol=1e-5)
+    scores = unknown.scores("tail", row)[0].double()
+    assert torch.allclose(scores, torch.as_tensor(expected), atol=1e-5)
     with pytest.raises(EvaluationError, match="ranks heads and tails"):
         unknown.scores("relation", row)
     with pytest.raises(EvaluationError, match="2 of each"):

@@ -32,33 +32,33 @@ def known() -> Filter:
 class Scores:
     """Depends on all that it is asked together, as the last bits of real scores do; with ties."""
 
-    asked: list[tuple[str, bytes]] = field(default_factory=list)
+    blocks: list[tuple[str, bytes]] = field(default_factory=list)
 
     def scores(self, direction: Direction, triples: torch.Tensor, /) -> torch.Tensor:
-        self.asked.append((direction, triples.numpy().tobytes()))
+        self.blocks.append((direction, triples.numpy().tobytes()))
         n = N_RELATIONS if direction == "relation" else N_ENTITIES
         draws = torch.Generator().manual_seed(hash(tuple(triples.flatten().tolist())) & 0xFFFF)
         return torch.randint(0, 9, (len(triples), n), generator=draws).float()
 
 
 @dataclass
-class Told:
+class SharedList:
     """What threads tell each other, as processes do."""
 
     rank: int
     n: int
     barrier: Barrier
-    told: list[Any]
+    values: list[Any]
 
     def share(self, n_parts: int) -> range:
         return Processes(self.rank, self.n).share(n_parts)
 
     def from_each(self, value: Any) -> list[Any]:
-        self.told[self.rank] = value
+        self.values[self.rank] = value
         self.barrier.wait(20)
-        found = list(self.told)
+        values = list(self.values)
         self.barrier.wait(20)
-        return found
+        return values
 
 
 def judged(scorer: Scores, together: Any) -> tuple[Any, ...]:
@@ -94,17 +94,19 @@ def test_shares_are_ranked_as_one_process_ranks_them(
     monkeypatch.setattr(shared_ranking, "BLOCK_BYTES", n_bytes)
     one = Scores()
     expected = judged(one, Processes())
-    scorers, barrier, told = [Scores() for _ in range(n)], Barrier(n), [None] * n
+    scorers, barrier, values = [Scores() for _ in range(n)], Barrier(n), [None] * n
     with ThreadPoolExecutor(n) as threads:
-        found = list(
+        rankings = list(
             threads.map(
-                lambda i: judged(scorers[i], Told(i, n, barrier, told)), range(n), timeout=60
+                lambda i: judged(scorers[i], SharedList(i, n, barrier, values)),
+                range(n),
+                timeout=60,
             )
         )
-    for each in found:
+    for each in rankings:
         for mine, theirs in zip(each, expected, strict=True):
             assert np.array_equal(mine, theirs) if isinstance(mine, np.ndarray) else mine == theirs
-    assert {*one.asked} == {block for scorer in scorers for block in scorer.asked}
+    assert {*one.blocks} == {block for scorer in scorers for block in scorer.blocks}
 
 
 def test_each_block_is_asked_by_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,11 +118,11 @@ def test_each_block_is_asked_by_one_process(monkeypatch: pytest.MonkeyPatch) -> 
                       together=together)  # fmt: skip
 
     ranked(one, Processes())
-    barrier, told = Barrier(3), [None] * 3
+    barrier, values = Barrier(3), [None] * 3
     with ThreadPoolExecutor(3) as threads:
-        list(threads.map(lambda i: ranked(scorers[i], Told(i, 3, barrier, told)), range(3)))
-    assert sorted(one.asked) == sorted(block for scorer in scorers for block in scorer.asked)
-    assert max(len(scorer.asked) for scorer in scorers) <= len(one.asked) / 3 + len(ALL)
+        list(threads.map(lambda i: ranked(scorers[i], SharedList(i, 3, barrier, values)), range(3)))
+    assert sorted(one.blocks) == sorted(block for scorer in scorers for block in scorer.blocks)
+    assert max(len(scorer.blocks) for scorer in scorers) <= len(one.blocks) / 3 + len(ALL)
 
 
 @pytest.mark.parametrize("n_bytes", [1 << 24, 160 * 30, 1])
@@ -130,10 +132,10 @@ def test_a_block_is_what_rank_asks_at_once(n_bytes: int, monkeypatch: pytest.Mon
     rank(scorer, ROWS, filter=known(), ties="realistic", directions=ALL, candidates="all",
          byte_budget=n_bytes)  # fmt: skip
     for direction in ALL:
-        asked = [len(rows) // 24 for name, rows in scorer.asked if name == direction]
+        sizes = [len(rows) // 24 for name, rows in scorer.blocks if name == direction]
         at_once = questions_at_once(known().n_candidates(direction))
-        assert asked[:-1] == [at_once] * (len(asked) - 1)
-        assert asked[-1] <= at_once
+        assert sizes[:-1] == [at_once] * (len(sizes) - 1)
+        assert sizes[-1] <= at_once
 
 
 def test_remembered_scores_are_those_of_their_block() -> None:
@@ -141,9 +143,9 @@ def test_remembered_scores_are_those_of_their_block() -> None:
     once = RememberedBlocks(scorer, ROWS, filter=known(), directions=("tail",))
     block = scorer.scores("tail", torch.from_numpy(ROWS))
     assert torch.equal(once.scores("tail", torch.from_numpy(ROWS[[7, 2]])), block[[7, 2]])
-    n_asked = len(scorer.asked)
+    n_asked = len(scorer.blocks)
     once.scores("tail", torch.from_numpy(ROWS[9:40]))
-    assert len(scorer.asked) == n_asked
+    assert len(scorer.blocks) == n_asked
     other = torch.tensor([[39, 2, 39], ROWS[0].tolist()])
     assert torch.equal(once.scores("tail", other), scorer.scores("tail", other))
     assert torch.equal(

@@ -120,8 +120,8 @@ def test_heads_are_held_out_until_there_are_enough_facts() -> None:
         chosen.add(rest)
         assert {e.head for e in split.train} == {rest}
         assert triples_of(split.train_graph) == {f"{rest} r x", f"{rest} r y", "x r y"}
-        shown = {f"{e.head} r {e.tail}" for e in examples} - facts_of(tested)
-        assert triples_of(split.context_graph) == shown | {"x r y"}
+        remaining = {f"{e.head} r {e.tail}" for e in examples} - facts_of(tested)
+        assert triples_of(split.context_graph) == remaining | {"x r y"}
     assert len(chosen) > 1, "which heads are held out depends on the seed"
 
 
@@ -191,8 +191,14 @@ def test_a_sentence_that_mentions_a_tested_pair_is_dropped() -> None:
     same_words = RelationExample(
         LinkedText("a b r", ()), "b", "r", "c", Mention(0, 1), Mention(2, 3)
     )
-    beside = example("d", "r", "c", also=["a", "b"])
-    examples = [example("a", "r", "b"), about_others, same_words, beside, example("c", "r", "a")]
+    also_mentioned = example("d", "r", "c", also=["a", "b"])
+    examples = [
+        example("a", "r", "b"),
+        about_others,
+        same_words,
+        also_mentioned,
+        example("c", "r", "a"),
+    ]
     split = split_of(examples[:1], graph, transductive=1)
     assert facts_of(split.tests["transductive"]) == {"a r b"}
     dropped: list[dict[str, int]] = []

@@ -16,15 +16,15 @@ def test_every_bit_is_that_of_torch(seed: int) -> None:
     scale = 10.0 ** (seed % 7 - 3)
     scores = torch.randn(n_batch, n_classes, generator=draws) * scale
     target = torch.randint(n_classes, (n_batch,), generator=draws)
-    found = []
+    losses = []
     for loss_of in (mean_cross_entropy, cross_entropy):
         leaf = scores.clone().requires_grad_()
         loss = loss_of(leaf * 1.0, target)
         (loss * 3.0 + loss).backward()
         assert leaf.grad is not None
-        found.append((loss.detach(), leaf.grad))
-    assert torch.equal(found[0][0], found[1][0])
-    assert torch.equal(found[0][1], found[1][1])
+        losses.append((loss.detach(), leaf.grad))
+    assert torch.equal(losses[0][0], losses[1][0])
+    assert torch.equal(losses[0][1], losses[1][1])
 
 
 def test_two_losses_of_one_matrix() -> None:
@@ -32,10 +32,10 @@ def test_two_losses_of_one_matrix() -> None:
     torch.manual_seed(0)
     entities, rows = torch.randn(300, 8), torch.randn(2, 40, 8)
     target = torch.randint(300, (2, 40))
-    found = []
+    gradients = []
     for loss_of in (mean_cross_entropy, cross_entropy):
         leaf = entities.clone().requires_grad_()
         sum(loss_of(rows[i] @ leaf.T, target[i]) for i in range(2)).backward()  # type: ignore[union-attr]
-        found.append(leaf.grad)
-    assert found[0] is not None
-    assert torch.equal(found[0], found[1])
+        gradients.append(leaf.grad)
+    assert gradients[0] is not None
+    assert torch.equal(gradients[0], gradients[1])

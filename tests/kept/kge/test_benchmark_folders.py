@@ -149,11 +149,11 @@ def test_codex_and_kopa_bring_false_triples(tmp_path: Path) -> None:
         rows = [{"input": "", "output": "True", "embedding_ids": [2, 0, 1]},
                 {"input": "", "output": "False", "embedding_ids": [0, 1, 2]}]  # fmt: skip
         (kopa / f"UMLS-{name}.json").write_text(json.dumps(rows))
-    found = read_negatives(kopa, splits)
-    assert found["test"].tolist() == [[2, 1, 0]]
+    negatives = read_negatives(kopa, splits)
+    assert negatives["test"].tolist() == [[2, 1, 0]]
     (codex / "valid_negatives.txt").write_text(lines([("c", "s", "a")]))
     (codex / "test_negatives.txt").write_text(lines([("c", "s", "a")]))
-    assert read_negatives(codex, splits)["test"].tolist() == found["test"].tolist()
+    assert read_negatives(codex, splits)["test"].tolist() == negatives["test"].tolist()
     wrong = [{"output": "False", "embedding_ids": [9, 1, 2]}]
     (kopa / "UMLS-test.json").write_text(json.dumps(wrong))
     with pytest.raises(SourceError, match=r"row 1: .*a number without a name"):

@@ -28,23 +28,23 @@ def subgraphs(n_each: int = 2) -> Subgraphs:
 def model(n_layers: int = 2, n_heads: int = 2) -> KGTransformer:
     draws = torch.Generator().manual_seed(2)
     tables = (torch.randn(n, WIDTH, generator=draws) for n in (N_ENTITIES, N_RELATIONS))
-    made = KGTransformer(*tables, n_layers=n_layers, n_heads=n_heads, generator=draws)
-    for parameter in made.parameters():
+    transformer = KGTransformer(*tables, n_layers=n_layers, n_heads=n_heads, generator=draws)
+    for parameter in transformer.parameters():
         torch.nn.init.normal_(parameter, std=0.5, generator=draws)
-    return made.double()
+    return transformer.double()
 
 
 def test_a_sequence_is_what_comes_in_the_entity_and_what_goes_out() -> None:
-    made, draws = subgraphs(3), torch.Generator().manual_seed(0)
+    sampler, draws = subgraphs(3), torch.Generator().manual_seed(0)
     r = N_ENTITIES
     expected = {
         1: [0, r, 2, r + 1, 3, r, 1, r + 1, 4, r, 2, NONE, NONE],
         4: [1, r + 1, 4, r, NONE, NONE, 4, r, 4, NONE, NONE, NONE, NONE],
         5: [NONE] * 6 + [5] + [NONE] * 6,
     }
-    found = made.nodes(torch.tensor(list(expected)), draws).tolist()
-    assert found == list(expected.values())
-    assert made.slots.tolist() == [
+    nodes = sampler.nodes(torch.tensor(list(expected)), draws).tolist()
+    assert nodes == list(expected.values())
+    assert sampler.slots.tolist() == [
         [0, 1, 6],
         [2, 3, 6],
         [4, 5, 6],
@@ -52,14 +52,14 @@ def test_a_sequence_is_what_comes_in_the_entity_and_what_goes_out() -> None:
         [6, 9, 10],
         [6, 11, 12],
     ]
-    pairs = {(a, b) for h, r, t in made.slots.tolist() for a, b in ((h, r), (r, t))}
+    pairs = {(a, b) for h, r, t in sampler.slots.tolist() for a, b in ((h, r), (r, t))}
     pairs |= {(b, a) for a, b in pairs} | {(i, i) for i in range(13)}
-    assert {tuple(p) for p in made.neighbours.nonzero().tolist()} == pairs
+    assert {tuple(p) for p in sampler.neighbours.nonzero().tolist()} == pairs
 
 
 def test_of_too_many_triples_each_is_drawn_as_often() -> None:
-    made, draws = subgraphs(2), torch.Generator().manual_seed(0)
-    heads = [tuple(sorted(made.nodes(torch.tensor([1]), draws)[0, [0, 2]].tolist()))
+    sampler, draws = subgraphs(2), torch.Generator().manual_seed(0)
+    heads = [tuple(sorted(sampler.nodes(torch.tensor([1]), draws)[0, [0, 2]].tolist()))
              for _ in range(600)]  # fmt: skip
     counts = {pair: heads.count(pair) for pair in set(heads)}
     assert counts.keys() == {(0, 2), (0, 3), (2, 3)}
@@ -111,19 +111,19 @@ def states_by_loops(
 
 
 TAIL = torch.tensor([[True, False, True, False], [False, True, True, False]])
-STRANGERS = torch.tensor([[1, 1, 0, 1], [0, 1, 0, 0]])
+SHUFFLED = torch.tensor([[1, 1, 0, 1], [0, 1, 0, 0]])
 
 
-def loss_by_loops(p: dict[str, np.ndarray], nodes: torch.Tensor, made: Subgraphs) -> float:
-    edges = {tuple(pair) for pair in made.neighbours.nonzero().tolist()}
+def loss_by_loops(p: dict[str, np.ndarray], nodes: torch.Tensor, sampler: Subgraphs) -> float:
+    edges = {tuple(pair) for pair in sampler.neighbours.nonzero().tolist()}
     states = [states_by_loops(p, row, edges, 2) for row in nodes.tolist()]
     total = 0.0
     for b, row in enumerate(nodes.tolist()):
-        for s, (h, r, t) in enumerate(made.slots.tolist()):
+        for s, (h, r, t) in enumerate(sampler.slots.tolist()):
             if NONE in (row[h], row[r], row[t]):
                 continue
             head, relation, tail = states[b][h], states[b][r], states[b][t]
-            other = states[int(STRANGERS[b, s])][made.centre]
+            other = states[int(SHUFFLED[b, s])][sampler.centre]
             wrong = (head, relation, other) if TAIL[b, s] else (other, relation, tail)
             far = [math.sqrt(sum((x + y - z) ** 2 for x, y, z in zip(*three, strict=True)))
                    for three in ((head, relation, tail), wrong)]  # fmt: skip
@@ -133,34 +133,34 @@ def loss_by_loops(p: dict[str, np.ndarray], nodes: torch.Tensor, made: Subgraphs
 
 def test_states_and_losses_are_those_of_loops() -> None:
     """In float64; the gradient of every parameter against central differences of the loops."""
-    made, network = subgraphs(2), model()
-    nodes = made.nodes(torch.tensor([4, 2]), torch.Generator().manual_seed(0))
-    states = network(nodes, made.neighbours)
-    losses = reconstruction_losses(states, nodes, made, TAIL, STRANGERS, 9.0).sum()
+    sampler, network = subgraphs(2), model()
+    nodes = sampler.nodes(torch.tensor([4, 2]), torch.Generator().manual_seed(0))
+    states = network(nodes, sampler.neighbours)
+    losses = reconstruction_losses(states, nodes, sampler, TAIL, SHUFFLED, 9.0).sum()
     losses.backward()
     values = {name: t.detach().numpy().copy() for name, t in network.named_parameters()}
-    edges = {tuple(pair) for pair in made.neighbours.nonzero().tolist()}
+    edges = {tuple(pair) for pair in sampler.neighbours.nonzero().tolist()}
     for row, ours in zip(nodes.tolist(), states.detach().numpy(), strict=True):
         np.testing.assert_allclose(ours, states_by_loops(values, row, edges, 2), atol=1e-12)
-    assert float(losses.detach()) == pytest.approx(loss_by_loops(values, nodes, made), rel=1e-12)
+    assert float(losses.detach()) == pytest.approx(loss_by_loops(values, nodes, sampler), rel=1e-12)
     draws = np.random.default_rng(0)
     for name, parameter in network.named_parameters():
         for _ in range(3):
-            place = tuple(int(draws.integers(n)) for n in parameter.shape)
+            index = tuple(int(draws.integers(n)) for n in parameter.shape)
             sides = []
             for shift in (1e-5, -1e-5):
                 moved = {key: value.copy() for key, value in values.items()}
-                moved[name][place] += shift
-                sides.append(loss_by_loops(moved, nodes, made))
+                moved[name][index] += shift
+                sides.append(loss_by_loops(moved, nodes, sampler))
             assert parameter.grad is not None
             expected = (sides[0] - sides[1]) / 2e-5
-            assert float(parameter.grad[place]) == pytest.approx(expected, abs=1e-6), (name, place)
+            assert float(parameter.grad[index]) == pytest.approx(expected, abs=1e-6), (name, index)
 
 
-def test_what_is_two_triples_away_is_not_seen_and_what_is_beside_is() -> None:
-    made, network = subgraphs(3), model()
-    nodes = made.nodes(torch.tensor([1]), torch.Generator().manual_seed(0))
-    network(nodes, made.neighbours)[0, made.centre].sum().backward()
+def test_nodes_two_triples_away_are_not_seen_and_neighbours_are() -> None:
+    sampler, network = subgraphs(3), model()
+    nodes = sampler.nodes(torch.tensor([1]), torch.Generator().manual_seed(0))
+    network(nodes, sampler.neighbours)[0, sampler.centre].sum().backward()
     moved = network.nodes.grad
     assert moved is not None
     assert moved[[0, 2, 3, 4]].abs().sum(1).min() > 0
@@ -168,11 +168,11 @@ def test_what_is_two_triples_away_is_not_seen_and_what_is_beside_is() -> None:
 
 
 def test_vectors_are_the_states_in_the_middle() -> None:
-    made, network = subgraphs(4), model().float()
-    scorer = contextual(network, made, N_RELATIONS, WIDTH, at_once=2)
-    nodes = made.nodes(torch.arange(N_ENTITIES), torch.Generator().manual_seed(0))
-    states = network(nodes, made.neighbours)
-    assert torch.allclose(scorer.entities, states[:, made.centre], atol=1e-6)
+    sampler, network = subgraphs(4), model().float()
+    scorer = contextual(network, sampler, N_RELATIONS, WIDTH, at_once=2)
+    nodes = sampler.nodes(torch.arange(N_ENTITIES), torch.Generator().manual_seed(0))
+    states = network(nodes, sampler.neighbours)
+    assert torch.allclose(scorer.entities, states[:, sampler.centre], atol=1e-6)
     mean = states[nodes == N_ENTITIES + 1].mean(0)
     assert torch.allclose(scorer.relations[1], mean, atol=1e-6)
 

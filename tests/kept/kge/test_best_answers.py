@@ -56,61 +56,63 @@ def seen(splits: Splits, *without: str) -> Seen:
     )
 
 
-def ids(found: Answers) -> list[str]:
-    return [answer.id for answer in found.best]
+def ids(answers: Answers) -> list[str]:
+    return [answer.id for answer in answers.best]
 
 
-def ask(splits: Splits, question: tuple[str, str, str], *without: str, **options: Any) -> Answers:
+def answers_to(
+    splits: Splits, question: tuple[str, str, str], *without: str, **options: Any
+) -> Answers:
     scorer = cast(Any, Stated())
     return best_answers(scorer, splits, seen(splits, *without), question, n=9, **options)
 
 
 def test_the_best_come_first_without_the_asked_one(splits: Splits) -> None:
-    found = ask(splits, ("a", "r", UNKNOWN))
-    assert ids(found) == ["e", "b", "d", "c"]
-    assert found.left_out == "a"
-    assert [answer.known for answer in found.best] == [False, True, True, False]
-    assert found.best[0].label == "Eve"
-    assert str(found).splitlines()[0] == "   9.000  Eve"
-    assert all(answer.trained and answer.confidence is None for answer in found.best)
+    answers = answers_to(splits, ("a", "r", UNKNOWN))
+    assert ids(answers) == ["e", "b", "d", "c"]
+    assert answers.left_out == "a"
+    assert [answer.known for answer in answers.best] == [False, True, True, False]
+    assert answers.best[0].label == "Eve"
+    assert str(answers).splitlines()[0] == "   9.000  Eve"
+    assert all(answer.trained and answer.confidence is None for answer in answers.best)
     assert len(best_answers(cast(Any, Stated()), splits, seen(splits), ("a", "r", UNKNOWN),
                             n=2).best) == 2  # fmt: skip
 
 
 def test_of_a_relation_with_loops_the_asked_one_competes(splits: Splits) -> None:
-    found = ask(splits, ("a", "s", UNKNOWN))
-    assert found.left_out is None
-    assert "a" in ids(found)
+    answers = answers_to(splits, ("a", "s", UNKNOWN))
+    assert answers.left_out is None
+    assert "a" in ids(answers)
 
 
 def test_heads_and_relations(splits: Splits) -> None:
-    found = ask(splits, (UNKNOWN, "r", "c"))
-    assert found.left_out == "c"
-    assert [answer.id for answer in found.best if answer.known] == ["b"]
-    relations = ask(splits, ("a", UNKNOWN, "b"))
+    answers = answers_to(splits, (UNKNOWN, "r", "c"))
+    assert answers.left_out == "c"
+    assert [answer.id for answer in answers.best if answer.known] == ["b"]
+    relations = answers_to(splits, ("a", UNKNOWN, "b"))
     assert (ids(relations), relations.left_out) == (["s", "r"], None)
     assert [answer.known for answer in relations.best] == [False, True]
 
 
 def test_what_training_never_saw_is_no_answer(splits: Splits) -> None:
-    found = ask(splits, ("a", "r", UNKNOWN), "e", "d")
-    assert (ids(found), found.n_untrained) == (["b", "c"], 2)
-    every = ask(splits, ("a", "r", UNKNOWN), "e", "d", untrained=True)
+    answers = answers_to(splits, ("a", "r", UNKNOWN), "e", "d")
+    assert (ids(answers), answers.n_untrained) == (["b", "c"], 2)
+    every = answers_to(splits, ("a", "r", UNKNOWN), "e", "d", untrained=True)
     assert (ids(every), every.n_untrained) == (["e", "b", "d", "c"], 0)
     assert [answer.trained for answer in every.best] == [False, True, False, True]
 
 
 def test_a_question_about_what_was_never_seen_is_refused(splits: Splits) -> None:
     with pytest.raises(ConfigError, match="'a': in no training triple"):
-        ask(splits, ("a", "r", UNKNOWN), "a")
-    found = ask(splits, ("a", "r", UNKNOWN), "a", untrained=True)
-    assert not any(answer.trained for answer in found.best)
+        answers_to(splits, ("a", "r", UNKNOWN), "a")
+    answers = answers_to(splits, ("a", "r", UNKNOWN), "a", untrained=True)
+    assert not any(answer.trained for answer in answers.best)
 
 
 @pytest.mark.parametrize("question", [("a", "r", "b"), ("?", "r", "?"), ("?", "?", "?")])
 def test_one_slot_is_asked_for(splits: Splits, question: tuple[str, str, str]) -> None:
     with pytest.raises(ConfigError, match="exactly one of head, relation and tail"):
-        ask(splits, question)
+        answers_to(splits, question)
 
 
 class Sure:
@@ -126,10 +128,10 @@ class Sure:
 
 def test_only_new_answers_have_a_confidence(splits: Splits) -> None:
     sure = Sure()
-    found = ask(splits, ("a", "r", UNKNOWN), calibration=cast(Any, sure))
-    assert [answer.confidence for answer in found.best] == [0.4, None, None, 0.2]
+    answers = answers_to(splits, ("a", "r", UNKNOWN), calibration=cast(Any, sure))
+    assert [answer.confidence for answer in answers.best] == [0.4, None, None, 0.2]
     assert sure.new == [False, False, True, False, True]
-    relations = ask(splits, ("a", UNKNOWN, "b"), calibration=cast(Any, sure))
+    relations = answers_to(splits, ("a", UNKNOWN, "b"), calibration=cast(Any, sure))
     assert all(answer.confidence is None for answer in relations.best)
 
 

@@ -27,7 +27,7 @@ from kept.kge.comparisons import (
 )
 from kept.layers import products as matrix_products
 
-DRAWN = torch.tensor([[0, 3, 3], [4, 0, 1]])  # a row twice for one query, one twice for two
+CANDIDATES = torch.tensor([[0, 3, 3], [4, 0, 1]])  # a row twice for one query, one twice for two
 
 
 def numbers(*shape: int, seed: int = 0) -> Tensor:
@@ -87,21 +87,21 @@ def test_bits_do_not_depend_on_the_batch(kind: str, n_candidates: int):
 @pytest.mark.parametrize(
     ("compare", "naive"),
     [
-        (sampled_products, lambda q, table: (q[:, None] * table[DRAWN]).sum(-1)),
-        (negative_sampled_distances, lambda q, table: -euclidean(q[:, None] - table[DRAWN])),
+        (sampled_products, lambda q, table: (q[:, None] * table[CANDIDATES]).sum(-1)),
+        (negative_sampled_distances, lambda q, table: -euclidean(q[:, None] - table[CANDIDATES])),
     ],
     ids=["products", "l2"],
 )
 def test_each_with_its_own_draws(compare, naive, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(comparisons, "_TILE_NUMBERS", 1)  # one query at a time
     queries, table = numbers(2, 4), numbers(6, 4, seed=1)  # rows 2 and 5 are drawn for none
-    found = compare(queries, table, DRAWN)
-    torch.testing.assert_close(found, naive(queries, table))
+    scores = compare(queries, table, CANDIDATES)
+    torch.testing.assert_close(scores, naive(queries, table))
     weights = numbers(2, 3, seed=2).detach()
-    ours = torch.autograd.grad((found * weights).sum(), [queries, table])
+    ours = torch.autograd.grad((scores * weights).sum(), [queries, table])
     plain = torch.autograd.grad((naive(queries, table) * weights).sum(), [queries, table])
     torch.testing.assert_close(ours, plain)
-    assert torch.autograd.gradcheck(lambda q, t: compare(q, t, DRAWN), (queries, table))
+    assert torch.autograd.gradcheck(lambda q, t: compare(q, t, CANDIDATES), (queries, table))
 
 
 def test_a_look_up_completes_the_gradient_of_what_was_compared():
@@ -109,9 +109,11 @@ def test_a_look_up_completes_the_gradient_of_what_was_compared():
 
     def compare(table: Tensor) -> Tensor:
         rows, again = rows_with_summed_gradient(table, ids)
-        return sampled_products(rows[:, 0], again, DRAWN) + (rows[:, 1] @ again.T)[:, :3]
+        return sampled_products(rows[:, 0], again, CANDIDATES) + (rows[:, 1] @ again.T)[:, :3]
 
-    expected = (table[ids[:, 0], None] * table[DRAWN]).sum(-1) + (table[ids[:, 1]] @ table.T)[:, :3]
+    expected = (table[ids[:, 0], None] * table[CANDIDATES]).sum(-1) + (table[ids[:, 1]] @ table.T)[
+        :, :3
+    ]
     torch.testing.assert_close(compare(table), expected)
     assert torch.autograd.gradcheck(compare, (table,))
 
@@ -131,9 +133,9 @@ def test_which_squares_share_a_root(dtype: torch.dtype):
     """The bounds hold what has the root, and what follows them has not."""
     tiny, huge = torch.finfo(dtype).smallest_normal, torch.finfo(dtype).max
     generator = torch.Generator().manual_seed(0)
-    drawn = torch.exp2(60 * torch.rand(3000, generator=generator, dtype=dtype) - 30)
+    uniform = torch.exp2(60 * torch.rand(3000, generator=generator, dtype=dtype) - 30)
     ends = torch.tensor([-1.0, -tiny, -0.0, 0.0, tiny / 4, tiny, 1.0, 2.0, 4.0, huge, torch.inf])
-    squares = torch.cat([ends.to(dtype), drawn, torch.nextafter(drawn, drawn + 1)])
+    squares = torch.cat([ends.to(dtype), uniform, torch.nextafter(uniform, uniform + 1)])
     low, high = comparisons._with_the_same_root(-squares)
 
     def root(values: Tensor) -> Tensor:
@@ -194,9 +196,9 @@ def test_ranks_by_squares_are_ranks_by_distances(
     draws = np.random.default_rng(seed)
     known, tested = (draws.integers(0, [150, 3, 150], (n, 3)) for n in (300, 60))
     by_squares, by_distances = (
-        rank(given, tested, filter=Filter({"known": known}, **sizes), ties="realistic",
+        rank(compared, tested, filter=Filter({"known": known}, **sizes), ties="realistic",
              directions=("head", "relation", "tail"), candidates="all")
-        for given in (scorer, ByScores(scorer))
+        for compared in (scorer, ByScores(scorer))
     )  # fmt: skip
     np.testing.assert_array_equal(by_squares.counts.n_greater, by_distances.counts.n_greater)
     np.testing.assert_array_equal(by_squares.counts.n_equal, by_distances.counts.n_equal)

@@ -60,17 +60,20 @@ def test_vectors_of_a_trained_scorer(small_graph: KnowledgeGraph, tmp_path: Path
 def test_what_all_entities_share_is_taken_out(small_graph: KnowledgeGraph, tmp_path: Path) -> None:
     """Against numpy, of a file that lacks an entity and has a dimension in which none differs."""
     names = list(small_graph.entities)
-    drawn = np.random.default_rng(0).normal(5, 2, (len(names), 4)).astype(np.float32)
-    drawn[:, 2] = 7
-    lines = [f"ENTITY/{n} {' '.join(map(str, row))}\n" for n, row in zip(names, drawn, strict=True)]
+    vectors_of_file = np.random.default_rng(0).normal(5, 2, (len(names), 4)).astype(np.float32)
+    vectors_of_file[:, 2] = 7
+    lines = [
+        f"ENTITY/{n} {' '.join(map(str, row))}\n"
+        for n, row in zip(names, vectors_of_file, strict=True)
+    ]
     file = tmp_path / "vectors.txt"
     file.write_text(f"{len(names) - 1} 4\n" + "".join(lines[1:]), encoding="utf-8")
     rows = entity_vectors(small_graph, width=4, seed=0, path=file, standardise=True)
     with np.errstate(invalid="ignore"):
-        expected = (drawn[1:] - drawn[1:].mean(0)) / drawn[1:].std(0)
+        expected = (vectors_of_file[1:] - vectors_of_file[1:].mean(0)) / vectors_of_file[1:].std(0)
     expected[:, 2] = 0
     expected /= np.linalg.norm(expected, axis=1).mean()
     torch.testing.assert_close(rows[N_SPECIAL_ROWS + 1 :], torch.from_numpy(expected))
     assert not rows[N_SPECIAL_ROWS].any()
-    own = entity_vectors(small_graph, width=4, seed=0, path=file)
-    torch.testing.assert_close(own[N_SPECIAL_ROWS + 1 :].norm(dim=1).mean(), torch.tensor(1.0))
+    vectors = entity_vectors(small_graph, width=4, seed=0, path=file)
+    torch.testing.assert_close(vectors[N_SPECIAL_ROWS + 1 :].norm(dim=1).mean(), torch.tensor(1.0))

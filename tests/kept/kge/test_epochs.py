@@ -20,8 +20,8 @@ from kept.kge.training_config import TrainingConfig
 
 
 def config(**fields: Any) -> TrainingConfig:
-    given = {"n_epochs": 4, "batch_size": 4, "learning_rate": 0.1, "optimiser": "adam"}
-    return TrainingConfig(**{**given, **fields})
+    settings = {"n_epochs": 4, "batch_size": 4, "learning_rate": 0.1, "optimiser": "adam"}
+    return TrainingConfig(**{**settings, **fields})
 
 
 class One(nn.Module):

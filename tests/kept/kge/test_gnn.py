@@ -191,9 +191,9 @@ def test_only_entities_within_reach_play_a_part(kind: str):
     assert text.grad[5].abs().sum() > 0
     assert text.grad[:5].abs().sum() == 0
     order = torch.tensor([3, 5, 0, 4, 1, 2])  # new row i was row order[i]
-    place = order.argsort()
+    position_of = order.argsort()
     moved = torch.tensor(TRIPLES)
-    moved[:, [0, 2]] = place[moved[:, [0, 2]]]
+    moved[:, [0, 2]] = position_of[moved[:, [0, 2]]]
     other = MessageGraph.of(moved, n_entities=6, n_relations=3, text=text.detach()[order])
     torch.testing.assert_close(
         network.scorer(other).entities, network.scorer(graph(text)).entities.detach()[order]
@@ -235,13 +235,13 @@ def naive(decoder: str, head: list[float], relation: list[float], tail: list[flo
 def test_table_scorer_is_the_scorer_of_its_tables():
     for name in FORMULAS:
         scorer = make_scorer(name, n_entities=5, n_relations=2, width=4, generator=draws())
-        made = table_scorer(name, scorer.entities.detach(), scorer.relations.detach())
+        table = table_scorer(name, scorer.entities.detach(), scorer.relations.detach())
         triples = torch.tensor([[0, 1, 2], [3, 0, 4]])
         for direction in ("head", "relation", "tail"):
             torch.testing.assert_close(
-                made.scores(direction, triples), scorer.scores(direction, triples)
+                table.scores(direction, triples), scorer.scores(direction, triples)
             )
-    assert cmath.isfinite(float(made.score_triples(triples).sum()))
+    assert cmath.isfinite(float(table.score_triples(triples).sum()))
 
 
 def test_faults_are_named():

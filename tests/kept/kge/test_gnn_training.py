@@ -28,7 +28,7 @@ TRIPLES = np.array([(a, b % 2, 6 + b) for a in range(6) for b in range(4) if (a 
 CONFIG = TrainingConfig(n_epochs=4, batch_size=5, learning_rate=0.02, optimiser="adam")
 
 
-def made(kind: str = "compgcn") -> tuple[GraphModel, torch.Generator]:
+def model_of(kind: str = "compgcn") -> tuple[GraphModel, torch.Generator]:
     draws = torch.Generator().manual_seed(4)
     layers: Any = (
         CompGCN(width=8, n_layers=2, composition="mult", dropout=0.3, generator=draws)
@@ -65,21 +65,21 @@ def test_asked_triples_carry_no_message(monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.setattr(gnn_training, "MessageGraph", Spy)
     monkeypatch.setattr(gnn_training, "batch_loss", loss)
-    run(*made())
+    run(*model_of())
     everything = {tuple(row) for row in TRIPLES.tolist()}
     assert len(seen) == 4 * -(-len(TRIPLES) // 5)
-    for asked, messages in seen:
-        assert not asked & messages
-        assert asked | messages == everything
+    for queries, messages in seen:
+        assert not queries & messages
+        assert queries | messages == everything
 
 
 @pytest.mark.parametrize("kind", ["compgcn", "rgcn"])
 def test_equal_seeds_give_equal_bits_also_after_a_cut(kind: str):
-    model, draws = made(kind)
+    model, draws = model_of(kind)
     whole = run(model, draws)
-    again, draws = made(kind)
+    again, draws = model_of(kind)
     cut = run(again, draws, config=replace(CONFIG, n_epochs=2))
-    other, draws = made(kind)
+    other, draws = model_of(kind)
     resumed = run(other, draws, state=cut.state)
     assert resumed.losses == whole.losses
     for name, tensor in model.state_dict().items():
@@ -88,7 +88,7 @@ def test_equal_seeds_give_equal_bits_also_after_a_cut(kind: str):
 
 @pytest.mark.parametrize("kind", ["compgcn", "rgcn"])
 def test_overfits(kind: str):
-    model, draws = made(kind)
+    model, draws = model_of(kind)
     history = run(
         model, draws, config=replace(CONFIG, n_epochs=60, batch_size=8, learning_rate=0.04)
     )
@@ -109,7 +109,7 @@ def test_best_weights_come_back_and_patience_stops():
         states.append({name: t.clone() for name, t in model.state_dict().items()})
         return next(values)
 
-    model, draws = made()
+    model, draws = model_of()
     config = replace(CONFIG, n_epochs=9, validate_every=1, patience=2)
     history = run(model, draws, config=config, validate=validate)
     assert (history.best_epoch, history.stopped_early, len(history.losses)) == (2, True, 4)
@@ -134,7 +134,7 @@ def test_a_trained_model_reads_another_graph():
 
 
 def test_faults_are_named():
-    model, draws = made()
+    model, draws = model_of()
     with pytest.raises(ConfigError, match="leaves none for messages"):
         run(model, draws, config=replace(CONFIG, batch_size=len(TRIPLES)))
     with pytest.raises(TrainingError, match="epoch 1; lower learning_rate"):

@@ -50,21 +50,23 @@ def test_no_unseen_entity_reaches_training(context_share: float):
     for name in ("valid", "test"):
         part = split.parts[name]
         held = set(part.entities.tolist()) - seen
-        asked = names(part, part.queries, split)
+        queries = names(part, part.queries, split)
         context = names(part, part.context, split)
-        assert asked
-        assert not asked & context
-        assert all({h, t} & held for h, _, t in asked)
+        assert queries
+        assert not queries & context
+        assert all({h, t} & held for h, _, t in queries)
         assert train <= context
         assert bool(context - train) is (context_share > 0)
-        assert asked | context <= everything
+        assert queries | context <= everything
         known = {row for rows in part.known.values() for row in names(part, rows, split)}
-        assert asked | context <= known
+        assert queries | context <= known
     valid, test = (set(split.parts[name].entities.tolist()) - seen for name in ("valid", "test"))
     assert not valid & test
-    own = split.parts["transductive"]
-    assert names(own, own.queries, split) <= {tuple(map(int, row)) for row in whole.test}
-    assert np.array_equal(own.entities, split.train.entities)
+    transductive = split.parts["transductive"]
+    assert names(transductive, transductive.queries, split) <= {
+        tuple(map(int, row)) for row in whole.test
+    }
+    assert np.array_equal(transductive.entities, split.train.entities)
     again = split_unseen(
         whole, valid_share=0.1, test_share=0.2, context_share=context_share, seed=3
     )
@@ -97,8 +99,8 @@ def test_two_graphs_count_what_does_not_fit():
     relations = {name: i for i, name in enumerate(graph.relations)}
 
     def triples(part: list[tuple[str, str, str]]) -> np.ndarray:
-        made = [(ids[h], relations[r], ids[t]) for h, r, t in part]
-        return np.array(made, np.int32).reshape(-1, 3)
+        triples_of_part = [(ids[h], relations[r], ids[t]) for h, r, t in part]
+        return np.array(triples_of_part, np.int32).reshape(-1, 3)
 
     first = Splits(graph, triples(rows[:2]), triples(rows[2:]), triples([]))
     with pytest.raises(ConfigError, match="no test triple"):

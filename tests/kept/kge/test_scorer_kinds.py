@@ -62,11 +62,11 @@ def test_a_record_has_all_options_of_the_last_version(
 ) -> None:
     small_graph.save(tmp_path / "kg")
     splits = read_splits(tmp_path / "kg", holdout=0.05, seed=0)
-    given = {} if name == "mix" else {"epochs": 2}
-    about = training_fingerprint(TrainOptions.of(name, seed=1, holdout=0.05, **given), splits)
+    options = {} if name == "mix" else {"epochs": 2}
+    about = training_fingerprint(TrainOptions.of(name, seed=1, holdout=0.05, **options), splits)
     assert about == {
         "scorer": name, "seed": 1, "holdout": 0.05, "reciprocal": False,
-        "epochs": given.get("epochs"), "width": None, "norm": None, "host": None,
+        "epochs": options.get("epochs"), "width": None, "norm": None, "host": None,
         "batch-size": None, "steps": None, "tokens": None, "ask": None, "weights": None, "of": [],
         "literals": False, "graph": splits.graph.content_hash, "splits": splits.splits_hash,
     }  # fmt: skip

@@ -101,17 +101,20 @@ def test_score_broadcasts(name: str):
 def test_corrupted_triples_are_scored_as_any_other(name: str, n_heads: int):
     scorer = make(name)
     triples = torch.tensor([[0, 1, 2], [3, 0, 4], [5, 2, 5]])
-    drawn = torch.tensor([[1, 1], [6, 3], [2, 0]])
+    replacements = torch.tensor([[1, 1], [6, 3], [2, 0]])
     replaced = triples[:, None].repeat(1, 2, 1)
-    replaced[:n_heads, :, 0], replaced[n_heads:, :, 2] = drawn[:n_heads], drawn[n_heads:]
+    replaced[:n_heads, :, 0], replaced[n_heads:, :, 2] = (
+        replacements[:n_heads],
+        replacements[n_heads:],
+    )
     head, relation, tail = triples.T
     states = scorer.entities[head], scorer.relations[relation], scorer.entities[tail]
-    found = scorer.corrupted(*states, scorer.entities, drawn, n_heads)
+    scores = scorer.corrupted(*states, scorer.entities, replacements, n_heads)
     expected = scorer.score_triples(replaced)
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(scores, expected)
     weights = torch.tensor([[1.0, -2.0], [0.5, 3.0], [-1.0, 2.0]], dtype=torch.float64)
     tables = [scorer.entities, scorer.relations]
-    ours = torch.autograd.grad((found * weights).sum(), tables)
+    ours = torch.autograd.grad((scores * weights).sum(), tables)
     plain = torch.autograd.grad((expected * weights).sum(), tables)
     torch.testing.assert_close(ours, plain)
 

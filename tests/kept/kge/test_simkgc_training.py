@@ -113,10 +113,10 @@ def test_masks_equal_loops() -> None:
     batch = np.array([(0, 0, 1), (0, 0, 2), (4, 0, 1), (1, 1, 0), (5, 0, 4), (3, 0, 6)])
     facts = {(h, r, t) for h, r, t in triples.tolist()}
     facts |= {(t, r + 1, h) for h, r, t in triples.tolist()}
-    mask, own = known.mask(batch), known.head_mask(batch)
+    mask, head_mask = known.mask(batch), known.head_mask(batch)
     for i, (h, r, t) in enumerate(batch.tolist()):
         answers = {tail for head, relation, tail in facts if (head, relation) == (h, r)}
-        assert bool(own[i]) == ((h, r, h) not in facts)
+        assert bool(head_mask[i]) == ((h, r, h) not in facts)
         for j, other in enumerate(batch[:, 2].tolist()):
             is_known = len(answers) > 1 and other in answers
             assert bool(mask[i, j]) == (i == j or (other != t and not is_known))
@@ -127,14 +127,14 @@ def test_neighbourhoods_equal_a_breadth_first_search() -> None:
     triples = np.stack([draws.integers(0, 12, 9), draws.integers(0, 2, 9),
                         draws.integers(0, 12, 9)], 1)  # fmt: skip
     links = Links(triples, 12)
-    beside = {i: sorted({b for a, _, b in triples.tolist() if a == i}
+    neighbours = {i: sorted({b for a, _, b in triples.tolist() if a == i}
                         | {a for a, _, b in triples.tolist() if b == i})
               for i in range(12)}  # fmt: skip
     for entity, n_hops in itertools.product(range(12), range(4)):
         reached = {entity}
         for _ in range(n_hops):
-            reached |= {other for one in reached for other in beside[one]}
-        assert links.of(entity).tolist() == beside[entity]
+            reached |= {other for one in reached for other in neighbours[one]}
+        assert links.of(entity).tolist() == neighbours[entity]
         assert links.within(entity, n_hops).tolist() == sorted(reached)
     assert len(links.within(0, 3, limit=0)) == 0
 
@@ -158,23 +158,23 @@ def test_scores_are_cosines_raised_near_the_question() -> None:
 
 
 def test_texts_of_a_graph(small_graph: KnowledgeGraph) -> None:
-    made = Texts.of(small_graph, n_words=3)
+    texts = Texts.of(small_graph, n_words=3)
     paris = small_graph.entities.id("Q90")
     description = small_graph.description(paris)
     assert description is not None
     shortened = " ".join(description.split()[:3])
-    assert made.entity(paris) == f"{small_graph.label(paris)}: {shortened}"
+    assert texts.entity(paris) == f"{small_graph.label(paris)}: {shortened}"
     n = small_graph.n_relations
-    assert made.relation(n) == f"inverse {small_graph.relation_label(0)}"
-    other = made.with_description(paris, "elsewhere")
+    assert texts.relation(n) == f"inverse {small_graph.relation_label(0)}"
+    other = texts.with_description(paris, "elsewhere")
     assert other.entity(paris).endswith(": elsewhere")
-    assert made.entity(paris).endswith(shortened)
+    assert texts.entity(paris).endswith(shortened)
 
 
 def test_rates_rise_and_fall() -> None:
-    made = list(rates(30, SimKGCConfig(n_epochs=1, learning_rate=1.0, warmup=400)))
-    assert made[:4] == [0, 1 / 3, 2 / 3, 1]
-    assert made[-1] == pytest.approx(1 / 27)
+    rates_ = list(rates(30, SimKGCConfig(n_epochs=1, learning_rate=1.0, warmup=400)))
+    assert rates_[:4] == [0, 1 / 3, 2 / 3, 1]
+    assert rates_[-1] == pytest.approx(1 / 27)
 
 
 def test_two_relations_of_one_text_and_unknown_benchmarks_are_refused() -> None:

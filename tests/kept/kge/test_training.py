@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
+from kept.bounds import MAX_RATE
 from kept.errors import ConfigError
 from kept.evaluation.ranking import Filter, rank
 from kept.kge import FORMULAS, RECIPES, Scorer, TrainingConfig, make_scorer, train
@@ -165,8 +166,8 @@ def test_known_triples_are_taken_out_of_the_negatives(slot: int, shared: bool):
     triples = torch.from_numpy(TRIPLES)
     sampler = Sampler(triples, N_ENTITIES, N_RELATIONS, SAMPLING)
     batch = triples[[3, 40]]
-    drawn = torch.arange(N_ENTITIES) if shared else torch.arange(N_ENTITIES).repeat(2, 1)
-    scores = sampler.without_known(torch.zeros(2, N_ENTITIES), batch, drawn, slot)
+    candidates = torch.arange(N_ENTITIES) if shared else torch.arange(N_ENTITIES).repeat(2, 1)
+    scores = sampler.without_known(torch.zeros(2, N_ENTITIES), batch, candidates, slot)
     expected = torch.zeros(2, N_ENTITIES)
     expected[[0, 1], batch[:, slot]] = NO_CANDIDATE
     assert torch.equal(scores, expected)
@@ -199,7 +200,7 @@ def test_the_loss_of_a_batch_is_the_formula_on_its_draws(name: str, corrupt: str
                      reject_known=False, margin=1.0)  # fmt: skip
     batch = torch.from_numpy(TRIPLES[5:12])
     sampler = Sampler(batch, N_ENTITIES, N_RELATIONS, config)
-    found = batch_loss(scorer, batch, sampler, config, torch.Generator().manual_seed(4))
+    loss = batch_loss(scorer, batch, sampler, config, torch.Generator().manual_seed(4))
     draws = torch.Generator().manual_seed(4)
     tails = torch.rand(len(batch), generator=draws) < 0.5
     expected = 0.0
@@ -208,8 +209,8 @@ def test_the_loss_of_a_batch_is_the_formula_on_its_draws(name: str, corrupt: str
         if corrupt == "both" and slot == 0:
             draws.manual_seed(4)  # no sides are drawn
         shape = (3,) if shared else (len(rows), 3)
-        drawn = torch.randint(N_ENTITIES, shape, generator=draws).expand(len(rows), 3)
-        for row, ids in zip(rows, drawn, strict=True):
+        negatives = torch.randint(N_ENTITIES, shape, generator=draws).expand(len(rows), 3)
+        for row, ids in zip(rows, negatives, strict=True):
             replaced = row.repeat(3, 1)
             replaced[:, slot] = ids
             expected += contrast(
@@ -217,10 +218,10 @@ def test_the_loss_of_a_batch_is_the_formula_on_its_draws(name: str, corrupt: str
                 loss=config.loss, margin=1.0, temperature=config.adversarial_temperature,
             )  # fmt: skip
     expected = expected.squeeze() / len(batch)
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(loss, expected)
     tables = [scorer.entities, scorer.relations]
     plain = torch.autograd.grad(expected, tables)
-    torch.testing.assert_close(torch.autograd.grad(found, tables), plain)
+    torch.testing.assert_close(torch.autograd.grad(loss, tables), plain)
 
 
 @pytest.mark.parametrize("name", sorted(FORMULAS))
@@ -228,14 +229,14 @@ def test_the_gradient_of_one_against_all_is_that_of_plain_look_ups(name: str):
     scorer = make(name)[0].double()
     batch = torch.from_numpy(TRIPLES[5:12])
     sampler = Sampler(batch, N_ENTITIES, N_RELATIONS, ONE_VS_ALL)
-    found = batch_loss(scorer, batch, sampler, ONE_VS_ALL, torch.Generator())
+    loss = batch_loss(scorer, batch, sampler, ONE_VS_ALL, torch.Generator())
     head, relation, tail = batch.T
     plain = cross_entropy(scorer.score_tails(head, relation), tail)
     plain = plain + cross_entropy(scorer.score_heads(relation, tail), head)
-    torch.testing.assert_close(found, plain)
+    torch.testing.assert_close(loss, plain)
     tables = [scorer.entities, scorer.relations]
     torch.testing.assert_close(
-        torch.autograd.grad(found, tables), torch.autograd.grad(plain, tables)
+        torch.autograd.grad(loss, tables), torch.autograd.grad(plain, tables)
     )
 
 
@@ -262,8 +263,25 @@ def test_a_batch_whose_negatives_are_all_known_has_a_finite_loss():
 
 
 def test_all_faults_of_a_configuration_come_at_once():
-    with pytest.raises(ConfigError, match=r"batch_size 0.*learning_rate -1.*needs n_negatives"):
-        TrainingConfig(n_epochs=1, batch_size=0, learning_rate=-1, objective="negative_sampling")
+    def faults(**options):
+        with pytest.raises(ConfigError) as caught:
+            TrainingConfig(**options)
+        return str(caught.value).removeprefix("training configuration: ").split("; ")
+
+    sampling = {"objective": "negative_sampling", "loss": "margin"}
+    rate = f"is not above 0 and at most {MAX_RATE}"
+    assert faults(n_epochs=-1, batch_size=0, learning_rate=0, patience=1, **sampling) == [
+        "n_epochs -1 is negative", "batch_size 0 is below 1", f"learning_rate 0 {rate}",
+        "negative_sampling needs n_negatives", "loss margin needs a margin above 0",
+        "patience needs validate_every",
+    ]  # fmt: skip
+    over = 2 * MAX_RATE
+    assert faults(n_epochs=0, batch_size=1, learning_rate=over, loss="margin", n_negatives=1) == [
+        f"learning_rate {over} {rate}", "one_vs_all takes cross_entropy",
+        "one_vs_all takes no n_negatives", "loss margin needs a margin above 0",
+    ]  # fmt: skip
+    least = TrainingConfig(n_epochs=0, batch_size=1, learning_rate=MAX_RATE)
+    replace(least, **sampling, margin=0.1, n_negatives=1, patience=1, validate_every=1)
 
 
 def test_nothing_to_train_on_and_divergence_are_errors():

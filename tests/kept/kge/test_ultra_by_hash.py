@@ -41,10 +41,12 @@ def test_the_released_file_is_known_and_what_it_has_seen_is_said(
         tmp_path / "kg"
     )
     line = ["kgc", "train", str(tmp_path / "kg"), "-o", str(tmp_path / "m"), "--scorer", "ultra"]
-    ran = CliRunner().invoke(app, [*line, "--weights", str(tmp_path / "copy.safetensors")])
-    assert ran.exit_code == 0, ran.output
+    result = CliRunner().invoke(app, [*line, "--weights", str(tmp_path / "copy.safetensors")])
+    assert result.exit_code == 0, result.output
     seen = "ultra_4g, trained on FB15k-237, WN18RR, CoDEx-M and NELL-995; these hold all triples"
-    assert seen in ran.output
-    ran = CliRunner().invoke(app, ["kgc", "eval", str(tmp_path / "kg"), "-m", str(tmp_path / "m")])
-    assert ran.exit_code == 0, ran.output
-    assert seen in ran.output
+    assert seen in result.output
+    result = CliRunner().invoke(
+        app, ["kgc", "eval", str(tmp_path / "kg"), "-m", str(tmp_path / "m")]
+    )
+    assert result.exit_code == 0, result.output
+    assert seen in result.output

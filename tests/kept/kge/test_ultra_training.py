@@ -63,8 +63,8 @@ def test_the_graph_of_relations_by_loops() -> None:
         if ends[name[0]][a] & ends[name[2]][b]
     ]
     between = relation_graph(edges)
-    found = torch.stack([between.types, *between.ends], 1).tolist()
-    assert [tuple(row) for row in found] == wanted
+    relation_edges = torch.stack([between.types, *between.ends], 1).tolist()
+    assert [tuple(row) for row in relation_edges] == wanted
 
 
 def test_edges_of_a_question_carry_nothing() -> None:

@@ -35,14 +35,14 @@ def test_features_are_of_the_type_and_of_sines_of_the_score() -> None:
     torch.manual_seed(0)
     features = NodeFeatures(width=8)
     types, scores = torch.tensor([[0, N_NODE_TYPES - 1]]), torch.tensor([[0.0, 0.7]])
-    found = features(types, scores)
-    assert found.shape == (1, 2, 8)
-    for place, (kind, score) in enumerate([(0, 0.0), (N_NODE_TYPES - 1, 0.7)]):
+    features_ = features(types, scores)
+    assert features_.shape == (1, 2, 8)
+    for position, (kind, score) in enumerate([(0, 0.0), (N_NODE_TYPES - 1, 0.7)]):
         one_hot = torch.zeros(N_NODE_TYPES)
         one_hot[kind] = 1
         sines = torch.tensor([math.sin(score * 1.1**i) for i in range(4)])
         expected = torch.cat([gelu(features.types(one_hot)), gelu(features.scores(sines))])
-        torch.testing.assert_close(found[0, place], expected)
+        torch.testing.assert_close(features_[0, position], expected)
 
 
 @pytest.mark.parametrize("x", [-2.0, -0.3, 0.0, 1.5])

@@ -54,8 +54,8 @@ def test_only_its_type_follows_the_model() -> None:
     model.to(torch.bfloat16)
     assert ours.weight.dtype == torch.bfloat16
     with torch.device("meta"):
-        made = HostTable(3, 2)
-    assert made.to_empty(device="cpu").weight.device.type == "cpu"
+        table = HostTable(3, 2)
+    assert table.to_empty(device="cpu").weight.device.type == "cpu"
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -29,7 +29,7 @@ def masks(lengths: list[int], n_nodes: int, *, scattered: bool) -> tuple[Tensor,
 @pytest.mark.parametrize("family", FAMILIES)
 def test_states_and_gradients_are_those_with_padding(family: str, scattered: bool) -> None:
     real, visible = masks([3, 17, 5, 8, 1, 6], 20, scattered=scattered)
-    found = []
+    results = []
     for node_mask in (None, real):
         host = tiny_host(family).double()
         torch.manual_seed(1)
@@ -38,12 +38,12 @@ def test_states_and_gradients_are_those_with_padding(family: str, scattered: boo
         states = hosts.run(host, hidden, Visibility(visible), node_mask, positions=places)
         torch.stack([s[real].square().sum() for s in states[1:]]).sum().backward()
         weights = [p.grad for p in host.parameters() if p.grad is not None]
-        found.append(([s[real] for s in states], [hidden.grad[real], *weights]))
+        results.append(([s[real] for s in states], [hidden.grad[real], *weights]))
         if node_mask is not None:
             assert all(not s[~real].any() for s in states[1:])
     rows = dense_rows(real)
     assert (rows.n_rows, rows.n_places) == (3, 17)
-    for one, other in zip(*found, strict=True):
+    for one, other in zip(*results, strict=True):
         for a, b in zip(one, other, strict=True):
             torch.testing.assert_close(a, b, atol=1e-10, rtol=1e-10)
 

@@ -25,10 +25,10 @@ def test_the_rows_of_a_nodes_ids_are_added_up(empty: int | None) -> None:
 
 def test_scores_are_products_with_the_vectors() -> None:
     states, vectors = torch.randn(4, 6), torch.randn(7, 6)
-    bare = VocabularyHead(width=6, embedding=6, n_entries=7, transform=False)
+    plain = VocabularyHead(width=6, embedding=6, n_entries=7, transform=False)
     with torch.no_grad():
-        bare.bias += torch.arange(7.0)
-    torch.testing.assert_close(bare(states, vectors), states @ vectors.T + torch.arange(7.0))
+        plain.bias += torch.arange(7.0)
+    torch.testing.assert_close(plain(states, vectors), states @ vectors.T + torch.arange(7.0))
     head = VocabularyHead(width=6, embedding=3, n_entries=7)
     narrow = torch.randn(7, 3)
     torch.testing.assert_close(head(states, narrow), head.transform(states) @ narrow.T)

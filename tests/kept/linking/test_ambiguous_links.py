@@ -108,10 +108,10 @@ def test_the_picture_has_a_dashed_box_and_a_sentence(kg: Path, tmp_path: Path) -
     for name in ("graph.svg", "graph.html"):
         done = run("show", TEXT, "--kg", kg, "-o", tmp_path / name)
         assert "“Mercury” is ambiguous" in " ".join(done.stderr.split())
-        drawn = (tmp_path / name).read_text(encoding="utf-8")
-        assert drawn.count('class="node anchor ambiguous"') == 1
-        assert "“Mercury” is ambiguous: " in drawn
-        assert "Ambiguous: " in drawn
+        picture = (tmp_path / name).read_text(encoding="utf-8")
+        assert picture.count('class="node anchor ambiguous"') == 1
+        assert "“Mercury” is ambiguous: " in picture
+        assert "Ambiguous: " in picture
     run("show", "The Sun.", "--kg", kg, "-o", tmp_path / "sure.svg")
     assert "ambiguous: " not in (tmp_path / "sure.svg").read_text(encoding="utf-8")
 

@@ -73,7 +73,7 @@ def test_scorers_of_training_read_the_bare_graph(graph: KnowledgeGraph, tmp_path
         open_for_training(settings, graph, ("dense",), by_name_only=by_name_only)
 
 
-def test_the_command_trains_beside_it(graph: KnowledgeGraph, tmp_path: Path) -> None:
+def test_the_command_trains_with_names_alone(graph: KnowledgeGraph, tmp_path: Path) -> None:
     graph.save(tmp_path / "kg")
     texts = [
         LinkedText(f"{name} burned in {year}", (gold_link(0, len(name), f"Q{i}"),))
@@ -81,7 +81,7 @@ def test_the_command_trains_beside_it(graph: KnowledgeGraph, tmp_path: Path) -> 
         for i, name in enumerate(("Arden", "Holm", "Garth"))
     ]
     write_jsonl(texts, tmp_path / "gold.jsonl")
-    told = ["link", "train", tmp_path / "gold.jsonl", "--kg", tmp_path / "kg", "--bare", "0.5"]
-    result = CliRunner().invoke(app, [*map(str, told), "-o", str(tmp_path / "model")])
+    arguments = ["link", "train", tmp_path / "gold.jsonl", "--kg", tmp_path / "kg", "--bare", "0.5"]
+    result = CliRunner().invoke(app, [*map(str, arguments), "-o", str(tmp_path / "model")])
     assert result.exit_code == 0, result.output
     assert "mentions with candidates" in result.output

@@ -27,13 +27,13 @@ def test_no_damage_to_an_index_is_silent_or_a_crash(
     index: Path, record_property: Callable[[str, object], None]
 ) -> None:
     damages = flips.damages(index, n_flips=4)
-    found = flips.outcomes({"index": (index, damages)})["index"]
-    bad = [each for each in found if each.verdict not in ("refused", "same")]
+    outcomes = flips.outcomes({"index": (index, damages)})["index"]
+    bad = [each for each in outcomes if each.verdict not in ("refused", "same")]
     assert not bad, bad
-    all_flips = [each for each in found if each.damage.how == "flip"]
+    all_flips = [each for each in outcomes if each.damage.how == "flip"]
     assert len(all_flips) >= 112
     assert all(each.verdict == "refused" for each in all_flips)
-    record_property("damage to a link index", f"{len(found)}, none silent, none a crash")
+    record_property("damage to a link index", f"{len(outcomes)}, none silent, none a crash")
 
 
 @pytest.mark.parametrize("part", ["names", "fuzzy", "dense"])

@@ -32,7 +32,7 @@ class Words:
         return [LinkedText(text, tuple(self._links(text))) for text in texts]
 
     def _links(self, text: str) -> list[Link]:
-        found = []
+        links = []
         for at in range(len(text)):
             for word, names in self.CANDIDATES.items():
                 if text.startswith(word, at):
@@ -40,8 +40,8 @@ class Words:
                         Candidate(n, 0.7 - 0.4 * i, 0.7 - 0.4 * i) for i, n in enumerate(names)
                     )
                     choice = names[0] if names else None
-                    found.append(Link(Mention(at, at + len(word)), candidates, choice, 0.25))
-        return found
+                    links.append(Link(Mention(at, at + len(word)), candidates, choice, 0.25))
+        return links
 
 
 @pytest.fixture
@@ -62,9 +62,9 @@ def test_it_chooses_among_the_candidates(
 ) -> None:
     shifted(encoder, 5.0)
     linker = KnowBERTLinker(encoder, tokenizer, small_graph, Words())
-    found = linker.link(TEXTS)
-    assert [text.text for text in found] == TEXTS
-    for text, before in zip(found, Words().link(TEXTS), strict=True):
+    linked = linker.link(TEXTS)
+    assert [text.text for text in linked] == TEXTS
+    for text, before in zip(linked, Words().link(TEXTS), strict=True):
         for link, old in zip(text.links, before.links, strict=True):
             assert link.mention == old.mention
             names = {c.entity for c in old.candidates}
@@ -81,7 +81,7 @@ def test_it_chooses_among_the_candidates(
             assert 0.9 / len(names) < link.confidence <= 1
     alone = [linker.link([text])[0] for text in TEXTS]
     assert [[k.entity for k in t.links] for t in alone] == [
-        [k.entity for k in t.links] for t in found
+        [k.entity for k in t.links] for t in linked
     ]
     assert linker.link([]) == []
 
@@ -90,8 +90,8 @@ def test_below_the_threshold_it_is_nil(
     encoder: KnowBERT, small_graph: KnowledgeGraph, tokenizer: Any
 ) -> None:
     shifted(encoder, -5.0)
-    (found,) = KnowBERTLinker(encoder, tokenizer, small_graph, Words()).link(["the old paris"])
-    paris = found.links[-1]
+    (linked,) = KnowBERTLinker(encoder, tokenizer, small_graph, Words()).link(["the old paris"])
+    paris = linked.links[-1]
     assert paris.entity is None
     assert len(paris.candidates) == 2
     assert paris.confidence > 0.9
@@ -102,10 +102,10 @@ def test_what_is_cut_off_stays(
 ) -> None:
     shifted(encoder, 5.0)
     linker = KnowBERTLinker(encoder, tokenizer, small_graph, Words(), max_words=10)
-    (found,) = linker.link(["paris and near berlin"])
+    (linked,) = linker.link(["paris and near berlin"])
     before = Words().link(["paris and near berlin"])[0].links
-    assert found.links[0].confidence != before[0].confidence
-    assert found.links[1] == before[1]
+    assert linked.links[0].confidence != before[0].confidence
+    assert linked.links[1] == before[1]
 
 
 def test_graphs_must_fit(encoder: KnowBERT, small_graph: KnowledgeGraph, tokenizer: Any) -> None:

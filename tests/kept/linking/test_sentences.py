@@ -42,17 +42,17 @@ def test_minilm_is_read_as_its_card_says(minilm: HostSentenceEncoder) -> None:
     """Mean over the mask, then length 1: the plain way, in one padded batch."""
     tokenizer = AutoTokenizer.from_pretrained(minilm_folder())
     host = AutoModel.from_pretrained(minilm_folder()).eval()
-    given = tokenizer(TEXTS, padding=True, return_tensors="pt")
+    encoded = tokenizer(TEXTS, padding=True, return_tensors="pt")
     with torch.no_grad():
-        states = host(**given).last_hidden_state
-    mask = given["attention_mask"][..., None].float()
+        states = host(**encoded).last_hidden_state
+    mask = encoded["attention_mask"][..., None].float()
     expected = normalize((states * mask).sum(1) / mask.sum(1), dim=1)
-    found = minilm.encode(TEXTS)
-    np.testing.assert_allclose(found, expected.numpy(), atol=1e-5)
+    vectors = minilm.encode(TEXTS)
+    np.testing.assert_allclose(vectors, expected.numpy(), atol=1e-5)
     alone = np.concatenate([minilm.encode([text]) for text in TEXTS])
-    np.testing.assert_allclose(found, alone, atol=1e-5)
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found[0], found[4], atol=1e-6)
+    np.testing.assert_allclose(vectors, alone, atol=1e-5)
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(vectors[0], vectors[4], atol=1e-6)
     assert minilm.name.startswith("minilm/mean/")
     assert minilm.encode([]).shape == (0, minilm.width) == (0, 384)
 
@@ -63,9 +63,9 @@ def test_the_first_piece_is_another_vector(minilm: HostSentenceEncoder) -> None:
     assert first.name != minilm.name
     tokenizer = AutoTokenizer.from_pretrained(minilm_folder())
     host = AutoModel.from_pretrained(minilm_folder()).eval()
-    given = tokenizer(TEXTS[3], truncation=True, max_length=16, return_tensors="pt")
+    encoded = tokenizer(TEXTS[3], truncation=True, max_length=16, return_tensors="pt")
     with torch.no_grad():
-        state = host(**given).last_hidden_state[0, 0]
+        state = host(**encoded).last_hidden_state[0, 0]
     np.testing.assert_allclose(first.encode(TEXTS)[3], normalize(state, dim=0), atol=1e-5)
 
 
@@ -116,10 +116,10 @@ def test_context_tells_namesakes_apart(minilm: HostSentenceEncoder) -> None:
         for text, entity in zip(chosen.decide(texts), gold, strict=True)
     ]
     assert sum(right) >= chance + 2, right
-    found = chosen.propose(texts)
+    linked = chosen.propose(texts)
     near = [
         entity in [c.entity for c in text.links[0].candidates[:10]]
-        for text, entity in zip(found, gold, strict=True)
+        for text, entity in zip(linked, gold, strict=True)
     ]
     assert sum(near) >= 7, near
 

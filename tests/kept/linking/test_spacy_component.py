@@ -148,19 +148,19 @@ def test_docs_and_pipelines_travel(kg: Path, tmp_path: Path) -> None:
 
 
 def test_another_graph_or_method_is_told(small_graph: KnowledgeGraph, tmp_path: Path) -> None:
-    made = annotator(small_graph, Policy())
-    saved = msgspec.json.decode(made.to_bytes())
+    component = annotator(small_graph, Policy())
+    saved = msgspec.json.decode(component.to_bytes())
     for change, message in (
         ({"graph_hash": "xyz"}, "made with graph xyz"),
         ({"settings": {"case": "sensitive"}}, "another case"),
         ({"policy": {"alignment_mode": "loud"}}, "alignment_mode"),
     ):
         with pytest.raises(LinkingError, match=message):
-            made.from_bytes(msgspec.json.encode(saved | change))
+            component.from_bytes(msgspec.json.encode(saved | change))
     with pytest.raises(LinkIndexError, match="is not there"):
-        made.from_disk(tmp_path)
+        component.from_disk(tmp_path)
     with pytest.raises(LinkIndexError, match="save the pipeline again"):
-        made.from_bytes(b"{")
+        component.from_bytes(b"{")
 
 
 def test_a_cache_answers(kg: Path, tmp_path: Path) -> None:

@@ -63,10 +63,10 @@ def test_sequences_take_the_tokenizers_own_ends(tokenizer: Any) -> None:
     pieces = tokenizer("the old city", add_special_tokens=False)["input_ids"]
     assert list(rules.entity(pieces)) == tokenizer("the old city")["input_ids"]
     assert rules.n_separators == 1
-    bare = type("Bare", (), dict.fromkeys(("cls_token_id", "bos_token_id", "sep_token_id",
+    without_ends = type("Bare", (), dict.fromkeys(("cls_token_id", "bos_token_id", "sep_token_id",
                                            "eos_token_id")))()  # fmt: skip
     with pytest.raises(ConfigError, match="no start or no end"):
-        Sequences.of(bare, n_tokens=12, n_relation_tokens=4, cut="text")
+        Sequences.of(without_ends, n_tokens=12, n_relation_tokens=4, cut="text")
 
 
 def test_each_text_is_encoded_once() -> None:
@@ -76,7 +76,7 @@ def test_each_text_is_encoded_once() -> None:
     questions = Questions(
         np.array([[0, 1, 1], [2, 0, 3]]), np.array([[3, 0], [1, 1]]), np.array([[0, 2], [0, 1]])
     )
-    made = triple_batch(
+    batch = triple_batch(
         questions,
         entity=entities.__getitem__,
         relation=relations.__getitem__,
@@ -86,7 +86,7 @@ def test_each_text_is_encoded_once() -> None:
     )
     rows = [
         tuple(ids[mask].tolist())
-        for ids, mask in zip(made.texts.node_ids, made.texts.node_mask, strict=True)
+        for ids, mask in zip(batch.texts.node_ids, batch.texts.node_mask, strict=True)
     ]
     assert len(set(rows)) == len(rows)
     for slot, ids in (
@@ -95,22 +95,22 @@ def test_each_text_is_encoded_once() -> None:
         ("negative_heads", questions.negative_heads),
         ("negative_tails", questions.negative_tails),
     ):
-        found = getattr(made, slot)
-        assert found.shape == ids.shape
-        pairs = zip(found.flatten().tolist(), ids.ravel().tolist(), strict=True)
+        ids_ = getattr(batch, slot)
+        assert ids_.shape == ids.shape
+        pairs = zip(ids_.flatten().tolist(), ids.ravel().tolist(), strict=True)
         assert all(rows[row] == RULES.entity(entities[i]) for row, i in pairs)
-    assert made.head_partners is not None
-    assert made.tail_partners is not None
+    assert batch.head_partners is not None
+    assert batch.tail_partners is not None
     for row, (head, relation, tail), other in zip(
-        made.head_partners.tolist(),
+        batch.head_partners.tolist(),
         questions.triples.tolist(),
-        made.tail_partners.tolist(),
+        batch.tail_partners.tolist(),
         strict=True,
     ):
         assert rows[row] == RULES.conditioned(entities[head], relations[relation])
         assert rows[other] == RULES.conditioned(entities[tail], relations[relation])
-    assert made.relation_texts is None
-    assert made.relations.tolist() == [4, 3]
+    assert batch.relation_texts is None
+    assert batch.relations.tolist() == [4, 3]
 
 
 @pytest.mark.parametrize("from_batch", [False, True])
@@ -121,7 +121,7 @@ def test_negatives_are_false(
     known = {tuple(row) for row in small_graph.triples.tolist()}
     n_true, n_outside = 0, 0
     for step in range(60):
-        drawn = draw_questions(
+        questions = draw_questions(
             small_graph,
             generator(0, "ke", "batch", step),
             n_triples=4,
@@ -129,17 +129,17 @@ def test_negatives_are_false(
             from_batch=from_batch,
             reject_known=reject_known,
         )
-        rows = [tuple(row) for row in drawn.triples.tolist()]
+        rows = [tuple(row) for row in questions.triples.tolist()]
         assert len(set(rows)) == 4
         assert set(rows) <= known
-        pool = set(drawn.triples[:, [0, 2]].ravel().tolist())
+        pool = set(questions.triples[:, [0, 2]].ravel().tolist())
         for (head, relation, tail), heads, tails in zip(
-            rows, drawn.negative_heads.tolist(), drawn.negative_tails.tolist(), strict=True
+            rows, questions.negative_heads.tolist(), questions.negative_tails.tolist(), strict=True
         ):
             assert head not in heads
             assert tail not in tails
-            made = [(h, relation, tail) for h in heads] + [(head, relation, t) for t in tails]
-            n_true += sum(triple in known for triple in made)
+            corrupted = [(h, relation, tail) for h in heads] + [(head, relation, t) for t in tails]
+            n_true += sum(triple in known for triple in corrupted)
             n_outside += len({*heads, *tails} - pool)
     assert (n_true == 0) == reject_known
     assert (n_outside == 0) == from_batch
@@ -162,14 +162,18 @@ def test_negatives_are_drawn_evenly(small_graph: KnowledgeGraph) -> None:
 
 
 def test_draws_depend_on_the_generator_alone(small_graph: KnowledgeGraph) -> None:
-    def drawn(step: int) -> list[Any]:
-        made = draw_questions(
+    def triples_of(step: int) -> list[Any]:
+        questions = draw_questions(
             small_graph, generator(0, "ke", "batch", step), n_triples=3, n_negatives=2
         )
-        return [made.triples.tolist(), made.negative_heads.tolist(), made.negative_tails.tolist()]
+        return [
+            questions.triples.tolist(),
+            questions.negative_heads.tolist(),
+            questions.negative_tails.tolist(),
+        ]
 
-    assert drawn(1) == drawn(1)
-    assert drawn(1) != drawn(2)
+    assert triples_of(1) == triples_of(1)
+    assert triples_of(1) != triples_of(2)
 
 
 def test_the_last_false_entity_is_found_and_none_is_told() -> None:
@@ -182,9 +186,9 @@ def test_the_last_false_entity_is_found_and_none_is_told() -> None:
     row = int(np.flatnonzero((graph.triples[:, 1] == 0) & (graph.triples[:, 2] == tail))[0])
     assert row >= 0
     for step in range(5):
-        drawn = draw_questions(graph, generator(step, "x"), n_triples=200, n_negatives=1)
-        of_first = drawn.triples[:, 1] == 0
-        assert (drawn.negative_heads[of_first] == missing).all()
+        questions = draw_questions(graph, generator(step, "x"), n_triples=200, n_negatives=1)
+        of_first = questions.triples[:, 1] == 0
+        assert (questions.negative_heads[of_first] == missing).all()
     full = graph_from_records([Triple(name, "P1", "Q0") for name in names])
     with pytest.raises(BatchError, match="reject_known=False"):
         draw_questions(full, generator(0, "x"), n_triples=1, n_negatives=1)

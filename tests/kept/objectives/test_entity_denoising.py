@@ -47,18 +47,21 @@ def corrupted(batch: KnowledgeBatch, seed: int = 0, **options: Any) -> Knowledge
 
 def test_shares_labels_and_candidates() -> None:
     batch = aligned_batch(40, 200, 50)
-    made = corrupted(batch)
+    corrupted_batch = corrupted(batch)
     was = batch.entity_ids >= N_SPECIAL_ROWS
-    removed = was & (made.entity_ids == PAD_ROW)
-    replaced = was & ~removed & (made.entity_ids != batch.entity_ids)
+    removed = was & (corrupted_batch.entity_ids == PAD_ROW)
+    replaced = was & ~removed & (corrupted_batch.entity_ids != batch.entity_ids)
     n = int(was.sum())
     assert n > 3000
     assert float(removed.sum() / n) == pytest.approx(0.15, abs=0.02)
     assert float(replaced.sum() / n) == pytest.approx(0.05 * 49 / 50, abs=0.01)
-    assert torch.equal(made.entity_labels, batch.entity_ids.where(was, IGNORE))
-    assert torch.equal(made.sampled_entities, batch.entity_ids[was].unique())
-    assert set(made.entity_ids.unique().tolist()) <= {PAD_ROW, *made.sampled_entities.tolist()}
-    assert made.entity_ids[~was].eq(PAD_ROW).all()
+    assert torch.equal(corrupted_batch.entity_labels, batch.entity_ids.where(was, IGNORE))
+    assert torch.equal(corrupted_batch.sampled_entities, batch.entity_ids[was].unique())
+    assert set(corrupted_batch.entity_ids.unique().tolist()) <= {
+        PAD_ROW,
+        *corrupted_batch.sampled_entities.tolist(),
+    }
+    assert corrupted_batch.entity_ids[~was].eq(PAD_ROW).all()
 
 
 def test_same_draws_same_batch_and_the_input_is_left_alone() -> None:

@@ -58,9 +58,9 @@ def batch(n_graphs: int = 1, n_mention: int = 6, n_node: int = 14) -> KnowledgeB
     )
 
 
-def scores_of(given: KnowledgeBatch) -> Tensor:
-    scores = torch.randn(given.candidate_ids.shape, generator=torch.Generator().manual_seed(1))
-    return scores.masked_fill(given.candidate_ids == PAD_ROW, FAR)
+def scores_of(batch_: KnowledgeBatch) -> Tensor:
+    scores = torch.randn(batch_.candidate_ids.shape, generator=torch.Generator().manual_seed(1))
+    return scores.masked_fill(batch_.candidate_ids == PAD_ROW, FAR)
 
 
 class FakeEncoder(KnowBERT):
@@ -71,23 +71,23 @@ class FakeEncoder(KnowBERT):
         self.specs = list(specs)
 
 
-def naive(kind: str, missing: str, given: KnowledgeBatch, scores: Tensor, graph: int) -> float:
+def naive(kind: str, missing: str, batch_: KnowledgeBatch, scores: Tensor, graph: int) -> float:
     """The losses in loops."""
     losses = []
-    for i, label in enumerate(given.mention_labels[0].tolist()):
-        if label == IGNORE or (given.mention_graphs is not None and i % 2 != graph):
+    for i, label in enumerate(batch_.mention_labels[0].tolist()):
+        if label == IGNORE or (batch_.mention_graphs is not None and i % 2 != graph):
             continue
         real = [
             (entity, score)
             for entity, score in zip(
-                given.candidate_ids[0, i].tolist(), scores[0, i].tolist(), strict=True
+                batch_.candidate_ids[0, i].tolist(), scores[0, i].tolist(), strict=True
             )
             if entity != PAD_ROW
         ]
         if kind == "margin":
             losses += [max(0.0, 0.3 + (-s if e == label else s)) for e, s in real]
             continue
-        places = [place for place, (entity, _) in enumerate(real) if entity == label]
+        places = [positions for positions, (entity, _) in enumerate(real) if entity == label]
         if not real or (not places and missing == "ignore"):
             continue
         gold = real[places[0] if places else 0][1]
@@ -100,29 +100,29 @@ def naive(kind: str, missing: str, given: KnowledgeBatch, scores: Tensor, graph:
 @pytest.mark.parametrize("missing", ["ignore", "first"])
 def test_losses_are_those_of_loops(kind: str, missing: str, n_graphs: int) -> None:
     specs = [KAR(name=f"g{i}", loss=kind, margin=0.3) for i in range(n_graphs)]
-    given, encoder = batch(n_graphs), FakeEncoder(*specs)
-    scores = scores_of(given)
+    batch_, encoder = batch(n_graphs), FakeEncoder(*specs)
+    scores = scores_of(batch_)
     output = KnowledgeOutput(node_states=torch.zeros(1, 14, 2), linking_scores=scores)
-    losses = EntityLinking(missing_gold=missing)(output, given, encoder)
+    losses = EntityLinking(missing_gold=missing)(output, batch_, encoder)
     assert list(losses) == (["el"] if n_graphs == 1 else ["el_g0", "el_g1"])
     for graph, loss in enumerate(losses.values()):
-        expected = naive(kind, missing, given, scores, graph)
+        expected = naive(kind, missing, batch_, scores, graph)
         assert loss.item() == pytest.approx(expected, abs=1e-5)
         assert expected > 0
 
 
 @pytest.mark.parametrize("kind", ["margin", "softmax"])
 def test_without_labels_there_is_no_loss_and_without_mentions_it_is_zero(kind: str) -> None:
-    given, encoder, objective = (
+    batch_, encoder, objective = (
         batch(),
         FakeEncoder(KAR(loss=kind)),
         EntityLinking(missing_gold="ignore"),
     )
-    scores = scores_of(given).requires_grad_()
+    scores = scores_of(batch_).requires_grad_()
     output = KnowledgeOutput(node_states=torch.zeros(1, 14, 2), linking_scores=scores)
-    assert objective(output, dataclasses.replace(given, mention_labels=None), encoder) == {}
+    assert objective(output, dataclasses.replace(batch_, mention_labels=None), encoder) == {}
     nothing = dataclasses.replace(
-        given, mention_labels=torch.full_like(given.mention_labels, IGNORE)
+        batch_, mention_labels=torch.full_like(batch_.mention_labels, IGNORE)
     )
     loss = objective(output, nothing, encoder)["el"]
     loss.backward()
@@ -130,10 +130,10 @@ def test_without_labels_there_is_no_loss_and_without_mentions_it_is_zero(kind: s
     assert not scores.grad.any()
 
 
-def hidden(given: KnowledgeBatch, *nodes: int) -> KnowledgeBatch:
-    labels = torch.full_like(given.node_ids, IGNORE)
+def hidden(batch_: KnowledgeBatch, *nodes: int) -> KnowledgeBatch:
+    labels = torch.full_like(batch_.node_ids, IGNORE)
     labels[0, list(nodes)] = 7
-    return dataclasses.replace(given, node_labels=labels)
+    return dataclasses.replace(batch_, node_labels=labels)
 
 
 def prepare(**options: Any) -> EntityLinkingPreparation:
@@ -141,23 +141,23 @@ def prepare(**options: Any) -> EntityLinkingPreparation:
 
 
 def test_candidates_of_hidden_words_are_masked() -> None:
-    given = hidden(batch(), 2, 9)  # inside the first mention and the fifth
-    marked = prepare(mask_share=1.0, random_share=0.0).mark(given, np.random.default_rng(0))
+    hidden_batch = hidden(batch(), 2, 9)  # inside the first mention and the fifth
+    marked = prepare(mask_share=1.0, random_share=0.0).mark(hidden_batch, np.random.default_rng(0))
     for i in range(6):
         if i in (0, 4):
             assert marked.candidate_ids[0, i].tolist() == [MASK_ROW, *[PAD_ROW] * 3]
             assert marked.candidate_priors[0, i].tolist() == [1, 0, 0, 0]
             assert marked.mention_labels[0, i] == IGNORE
         else:
-            assert marked.candidate_ids[0, i].equal(given.candidate_ids[0, i])
-            assert marked.mention_labels[0, i] == given.mention_labels[0, i]
+            assert marked.candidate_ids[0, i].equal(hidden_batch.candidate_ids[0, i])
+            assert marked.mention_labels[0, i] == hidden_batch.mention_labels[0, i]
 
 
 def test_random_candidates_come_from_the_same_graph_of_the_text() -> None:
-    given = hidden(batch(2), *range(14))
-    marked = prepare(mask_share=0.0, random_share=1.0).mark(given, np.random.default_rng(0))
+    hidden_batch = hidden(batch(2), *range(14))
+    marked = prepare(mask_share=0.0, random_share=1.0).mark(hidden_batch, np.random.default_rng(0))
     pools = [
-        set(given.candidate_ids[given.mention_graphs == graph].flatten().tolist())
+        set(hidden_batch.candidate_ids[hidden_batch.mention_graphs == graph].flatten().tolist())
         for graph in (0, 1)
     ]
     for i in range(6):
@@ -170,20 +170,23 @@ def test_random_candidates_come_from_the_same_graph_of_the_text() -> None:
 
 def test_shares_and_repetition() -> None:
     """Four fifths masked, a tenth random, a tenth as they are; equal draws, equal marks."""
-    given = hidden(batch(n_mention=6), *range(14))
-    ids = [prepare().mark(given, np.random.default_rng(seed)).candidate_ids for seed in range(200)]
-    kept = sum(int((one == given.candidate_ids).all(2).sum()) for one in ids) / (200 * 6)
+    hidden_batch = hidden(batch(n_mention=6), *range(14))
+    ids = [
+        prepare().mark(hidden_batch, np.random.default_rng(seed)).candidate_ids
+        for seed in range(200)
+    ]
+    kept = sum(int((one == hidden_batch.candidate_ids).all(2).sum()) for one in ids) / (200 * 6)
     masked = sum(int((one[..., 0] == MASK_ROW).sum()) for one in ids) / (200 * 6)
     assert 0.76 < masked < 0.86
     assert 0.07 < kept < 0.13
-    again = prepare().mark(given, np.random.default_rng(3)).candidate_ids
+    again = prepare().mark(hidden_batch, np.random.default_rng(3)).candidate_ids
     assert torch.equal(again, ids[3])
     assert prepare().fingerprint != prepare(mask_share=0.5).fingerprint
 
 
 def test_nothing_hidden_changes_nothing() -> None:
-    given = batch()
-    assert prepare().mark(given, np.random.default_rng(0)) is given
+    batch_ = batch()
+    assert prepare().mark(batch_, np.random.default_rng(0)) is batch_
 
 
 @pytest.mark.parametrize(

@@ -45,8 +45,8 @@ def model_of(
     graph: KnowledgeGraph, tokenizer: Any, encoder: type[Any] = KEPLER, **options: Any
 ) -> KnowledgeForPreTraining:
     host = tiny_host("bert", n_words=len(tokenizer), n_positions=128)
-    made = encoder.from_host(host, graph)
-    return KnowledgeForPreTraining.of(made, {"ke": options}).eval()
+    encoder_ = encoder.from_host(host, graph)
+    return KnowledgeForPreTraining.of(encoder_, {"ke": options}).eval()
 
 
 def preparation(graph: KnowledgeGraph, tokenizer: Any, **options: Any) -> FirstPreparation:
@@ -55,14 +55,17 @@ def preparation(graph: KnowledgeGraph, tokenizer: Any, **options: Any) -> FirstP
 
 
 def batch_of(graph: KnowledgeGraph, tokenizer: Any, **options: Any) -> Any:
-    made = preparation(graph, tokenizer, **options)
-    texts = made.read(_questions(made, 0)).texts
-    return made.complete(texts, generator(0, "ke", "batch", 0))
+    preparation_ = preparation(graph, tokenizer, **options)
+    texts = preparation_.read(_questions(preparation_, 0)).texts
+    return preparation_.complete(texts, generator(0, "ke", "batch", 0))
 
 
-def _questions(made: FirstPreparation, step: int) -> Questions:
+def _questions(preparation_: FirstPreparation, step: int) -> Questions:
     return draw_questions(
-        made.graph, generator(0, "q", step), n_triples=made.options.n_triples, n_negatives=1
+        preparation_.graph,
+        generator(0, "q", step),
+        n_triples=preparation_.options.n_triples,
+        n_negatives=1,
     )
 
 
@@ -204,13 +207,13 @@ def test_two_tasks_over_two_graphs(
 def test_preparations_are_functions_of_the_step(
     small_graph: KnowledgeGraph, tokenizer: Any
 ) -> None:
-    made = preparation(small_graph, tokenizer, relations="described", n_triples=3)
-    sample = made.read(_questions(made, 0)).texts
-    copy = pickle.loads(pickle.dumps(made))
-    assert copy.fingerprint == made.fingerprint
+    preparation_ = preparation(small_graph, tokenizer, relations="described", n_triples=3)
+    sample = preparation_.read(_questions(preparation_, 0)).texts
+    copy = pickle.loads(pickle.dumps(preparation_))
+    assert copy.fingerprint == preparation_.fingerprint
     one, same, other = (
         each.complete(sample, generator(0, "ke", "batch", step)).triples
-        for each, step in ((made, 1), (copy, 1), (made, 2))
+        for each, step in ((preparation_, 1), (copy, 1), (preparation_, 2))
     )
     for field in dataclasses.fields(one):
         value = getattr(one, field.name)
@@ -219,7 +222,7 @@ def test_preparations_are_functions_of_the_step(
     assert torch.equal(one.texts.node_ids, same.texts.node_ids)
     assert not torch.equal(one.texts.node_ids, other.texts.node_ids)
     prints = [
-        made.fingerprint,
+        preparation_.fingerprint,
         preparation(small_graph, tokenizer, relations="described", n_triples=4).fingerprint,
         preparation(
             small_graph.with_triples(small_graph.triples[:5], note="fewer"),

@@ -54,22 +54,22 @@ def samples(
 def test_only_words_are_asked_and_at_least_one(
     strategy: str, small_graph: KnowledgeGraph, tokenizer: Any, samples: list[KnowledgeBatch]
 ) -> None:
-    made = preparation(small_graph, tokenizer, strategy=strategy)
+    preparation_ = preparation(small_graph, tokenizer, strategy=strategy)
     special = torch.tensor(tokenizer.all_special_ids)
     n_asked = n_words = 0
     for index, sample in enumerate(samples):
-        marked = made.mark(sample, generator(0, "mlm", index))
+        marked = preparation_.mark(sample, generator(0, "mlm", index))
         assert marked.node_labels is not None
-        asked = marked.node_labels != IGNORE
+        is_target = marked.node_labels != IGNORE
         ordinary = (sample.node_kinds == NodeKind.WORD) & ~torch.isin(sample.node_ids, special)
-        assert not (asked & ~ordinary).any()
-        assert torch.equal(marked.node_labels[asked], sample.node_ids[asked])
-        assert torch.equal(marked.node_ids[~asked], sample.node_ids[~asked])
-        shown = marked.node_ids[asked]
-        fine = (shown == tokenizer.mask_token_id) | ~torch.isin(shown, special)
+        assert not (is_target & ~ordinary).any()
+        assert torch.equal(marked.node_labels[is_target], sample.node_ids[is_target])
+        assert torch.equal(marked.node_ids[~is_target], sample.node_ids[~is_target])
+        visible_ids = marked.node_ids[is_target]
+        fine = (visible_ids == tokenizer.mask_token_id) | ~torch.isin(visible_ids, special)
         assert fine.all()
-        assert asked.any() or not ordinary.any()
-        n_asked, n_words = n_asked + int(asked.sum()), n_words + int(ordinary.sum())
+        assert is_target.any() or not ordinary.any()
+        n_asked, n_words = n_asked + int(is_target.sum()), n_words + int(ordinary.sum())
     assert 0.1 < n_asked / n_words < 0.4
 
 
@@ -81,11 +81,11 @@ def test_fates_have_their_shares(small_graph: KnowledgeGraph, tokenizer: Any) ->
             batch, generator(0, strategy)
         )
         assert marked.node_labels is not None
-        asked = marked.node_labels != IGNORE
-        shown = marked.node_ids[asked]
-        assert int(asked.sum()) == 3000
-        masked = (shown == tokenizer.mask_token_id).float().mean().item()
-        left = (shown == 7).float().mean().item()
+        is_target = marked.node_labels != IGNORE
+        visible_ids = marked.node_ids[is_target]
+        assert int(is_target.sum()) == 3000
+        masked = (visible_ids == tokenizer.mask_token_id).float().mean().item()
+        left = (visible_ids == 7).float().mean().item()
         assert masked == pytest.approx(0.8, abs=0.05)
         assert left == pytest.approx(0.1, abs=0.04)
 
@@ -106,14 +106,14 @@ def test_pieces_of_a_word_go_together(small_graph: KnowledgeGraph, tokenizer: An
     """Continuations follow their word, but not across a gap in positions or a special token."""
     ids = tokenizer.convert_tokens_to_ids(["[CLS]", "p", "##a", "##r", "old", "##x", "[SEP]"])
     positions = torch.tensor([[0, 1, 2, 3, 4, 6, 7]])
-    made = preparation(small_graph, tokenizer, strategy="whole_word", probability=0.5)
+    preparation_ = preparation(small_graph, tokenizer, strategy="whole_word", probability=0.5)
     together = set()
     for index in range(60):
-        marked = made.mark(one_kind(torch.tensor([ids]), positions), generator(0, index))
+        marked = preparation_.mark(one_kind(torch.tensor([ids]), positions), generator(0, index))
         assert marked.node_labels is not None
-        asked = (marked.node_labels[0] != IGNORE).tolist()
-        assert asked[1] == asked[2] == asked[3]
-        together.add((asked[1], asked[4], asked[5]))
+        is_target = (marked.node_labels[0] != IGNORE).tolist()
+        assert is_target[1] == is_target[2] == is_target[3]
+        together.add((is_target[1], is_target[4], is_target[5]))
     assert (False, True, True) in together
     assert {(True, False, False)} <= together
     assert len(together) == 2
@@ -131,10 +131,10 @@ def test_spans_are_runs_of_at_most_ten_words() -> None:
         lengths.append(len(places) // 2)
     assert max(lengths) <= LONGEST_SPAN
     draws = generator(0, "length")
-    drawn = np.bincount([span_length(draws) for _ in range(20_000)])
+    counts = np.bincount([span_length(draws) for _ in range(20_000)])
     shares = 0.8 ** np.arange(10)
-    np.testing.assert_allclose(drawn[1:] / 20_000, shares / shares.sum(), atol=0.01)
-    assert np.average(np.arange(11), weights=drawn) == pytest.approx(3.8, abs=0.05)
+    np.testing.assert_allclose(counts[1:] / 20_000, shares / shares.sum(), atol=0.01)
+    assert np.average(np.arange(11), weights=counts) == pytest.approx(3.8, abs=0.05)
 
 
 def test_labels_of_others_stay(
@@ -158,8 +158,8 @@ def test_the_loss_is_that_of_a_loop(
 ) -> None:
     host = tiny_host(family, n_words=len(tokenizer) + 5, n_positions=128)
     model = KnowledgeForPreTraining.of(CoLAKE.from_host(host, small_graph), {"mlm": {}}).eval()
-    made = preparation(small_graph, tokenizer)
-    batch = KnowledgeBatch.stack([made.mark(s, generator(0)) for s in samples[:4]])
+    preparation_ = preparation(small_graph, tokenizer)
+    batch = KnowledgeBatch.stack([preparation_.mark(s, generator(0)) for s in samples[:4]])
     output = model(batch)
     head = model.objectives["mlm"]
     assert isinstance(head, MaskedWords)
@@ -193,9 +193,9 @@ def test_word_starts_of_every_kind_of_tokenizer(tokenizer: Any) -> None:
     assert word_starts(sentence).tolist() == [True, True, False, True, False, False, False]
     whole = fast(models.WordLevel(vocabulary, "<pad>"), pre_tokenizers.Whitespace())
     assert word_starts(whole).all()
-    found = word_starts(tokenizer)
-    assert found[tokenizer.convert_tokens_to_ids("old")]
-    assert not found[tokenizer.convert_tokens_to_ids("##o")]
+    starts = word_starts(tokenizer)
+    assert starts[tokenizer.convert_tokens_to_ids("old")]
+    assert not starts[tokenizer.convert_tokens_to_ids("##o")]
     with pytest.raises(ConfigError, match="where words begin"):
         word_starts(fast(models.BPE(vocabulary, []), pre_tokenizers.Whitespace()))
 

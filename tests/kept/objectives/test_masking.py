@@ -52,7 +52,7 @@ def masked() -> tuple[KnowledgeBatch, KnowledgeBatch]:
 
 
 @pytest.mark.parametrize(
-    ("name", "asked", "hidden", "mask_id"),
+    ("name", "share", "hidden", "mask_id"),
     [
         ("words", 0.15, 0.8, 4),
         ("neighbours", 0.15, 0.8, MASK_ROW),
@@ -63,7 +63,7 @@ def masked() -> tuple[KnowledgeBatch, KnowledgeBatch]:
 def test_shares(
     masked: tuple[KnowledgeBatch, KnowledgeBatch],
     name: str,
-    asked: float,
+    share: float,
     hidden: float,
     mask_id: int,
 ) -> None:
@@ -75,7 +75,7 @@ def test_shares(
     chosen = labels != IGNORE
     assert torch.equal(labels[chosen], old[chosen])
     assert torch.equal(old[~chosen], new[~chosen])
-    assert float(chosen.float().mean()) == pytest.approx(asked, abs=0.04)
+    assert float(chosen.float().mean()) == pytest.approx(share, abs=0.04)
     assert float((new[chosen] == mask_id).float().mean()) == pytest.approx(hidden, abs=0.1)
     replaced = chosen & (new != old) & (new != mask_id)
     assert float(replaced.sum() / chosen.sum()) == pytest.approx(0.1, abs=0.07)
@@ -91,8 +91,8 @@ def test_anchors_are_left_alone_when_told(masked: tuple[KnowledgeBatch, Knowledg
     config = dataclasses.replace(CONFIG, n_entities=10_000, anchors=False)
     after = mask_nodes(batch, generators=[np.random.default_rng(0)], config=config)
     assert after.node_labels is not None
-    asked = part(after.node_labels, "anchors", N // 4) != IGNORE
-    assert float(asked.float().mean()) == pytest.approx(0.15, abs=0.04)
+    is_target = part(after.node_labels, "anchors", N // 4) != IGNORE
+    assert float(is_target.float().mean()) == pytest.approx(0.15, abs=0.04)
     assert anchor_mask(batch).nonzero()[:, 1].tolist() == list(range(N // 4, N // 2))
 
 

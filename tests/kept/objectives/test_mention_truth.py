@@ -76,19 +76,19 @@ TEXT = [
 def test_what_is_replaced_is_of_the_same_type_and_says_so(typed: KnowledgeGraph, seed: int) -> None:
     text = text_of(TEXT, pair_at=5)
     draws = generator(seed, "replaced")
-    made = replace_mentions(text, typed, Types(typed), share=0.6, draws=draws)
+    replaced = replace_mentions(text, typed, Types(typed), share=0.6, draws=draws)
     names = {
         e: {typed.label(e), *(a for a, _ in typed.aliases(e))} for e in range(typed.n_entities)
     }
     before = ""
     for i, (old, new, label) in enumerate(
-        zip(text.links, made.linked.links, made.link_labels.tolist(), strict=True)
+        zip(text.links, replaced.linked.links, replaced.link_labels.tolist(), strict=True)
     ):
-        shown = made.linked.text[new.mention.start : new.mention.end]
+        surface = replaced.linked.text[new.mention.start : new.mention.end]
         if old.entity in ("M1", "X", "Q-unknown"):
             assert label == IGNORE
         if label != REPLACED:
-            assert shown == text.text[old.mention.start : old.mention.end]
+            assert surface == text.text[old.mention.start : old.mention.end]
             assert (new.entity, new.candidates) == (old.entity, old.candidates)
         else:
             was, now = (typed.entities.find(each.entity) for each in (old, new))
@@ -96,26 +96,28 @@ def test_what_is_replaced_is_of_the_same_type_and_says_so(typed: KnowledgeGraph,
             assert now is not None
             assert was != now
             assert typed.types(was) == typed.types(now)
-            assert shown in names[now]
+            assert surface in names[now]
             assert new.candidates == ()
-        before = made.linked.text[: new.mention.start]
+        before = replaced.linked.text[: new.mention.start]
         assert i == 0 or before.endswith(" ")
-    asked = [label for label in made.link_labels.tolist() if label != IGNORE]
-    assert len(asked) == 4
-    assert not any(a == b == REPLACED for a, b in pairwise(asked))
-    second = made.linked.pair_start
+    labels = [label for label in replaced.link_labels.tolist() if label != IGNORE]
+    assert len(labels) == 4
+    assert not any(a == b == REPLACED for a, b in pairwise(labels))
+    second = replaced.linked.pair_start
     assert second is not None
-    assert made.linked.text[second:].startswith("of ")
+    assert replaced.linked.text[second:].startswith("of ")
 
 
 def test_both_labels_and_all_members_come_up(typed: KnowledgeGraph) -> None:
     text, types = text_of(TEXT), Types(typed)
     labels, others = Counter[int](), Counter[str | None]()
     for seed in range(200):
-        made = replace_mentions(text, typed, types, share=0.5, draws=generator(seed, "replaced"))
-        labels.update(made.link_labels.tolist())
-        if made.link_labels[0] == REPLACED:
-            others[made.linked.links[0].entity] += 1
+        replaced = replace_mentions(
+            text, typed, types, share=0.5, draws=generator(seed, "replaced")
+        )
+        labels.update(replaced.link_labels.tolist())
+        if replaced.link_labels[0] == REPLACED:
+            others[replaced.linked.links[0].entity] += 1
     assert set(labels) == {IGNORE, REPLACED, TRUE}
     assert 0.25 < labels[REPLACED] / (labels[REPLACED] + labels[TRUE]) < 0.42  # a third
     assert set(others) == {"T2", "T3"}
@@ -127,9 +129,9 @@ def test_a_name_that_is_the_true_one_is_no_replacement() -> None:
     records += [Text(node, TextKind.TYPE, "town") for node in ("A", "B")]
     graph = graph_from_records(records)
     text = text_of([("old city", "A")])
-    made = replace_mentions(text, graph, Types(graph), share=1.0, draws=generator(0, "x"))
-    assert made.link_labels.tolist() == [TRUE]
-    assert made.linked == text
+    replaced = replace_mentions(text, graph, Types(graph), share=1.0, draws=generator(0, "x"))
+    assert replaced.link_labels.tolist() == [TRUE]
+    assert replaced.linked == text
 
 
 @pytest.mark.parametrize(
@@ -160,12 +162,12 @@ def untyped(small_graph: KnowledgeGraph) -> KnowledgeGraph:
 
 def alike(types: Types, graph: KnowledgeGraph) -> set[tuple[str, str]]:
     """Pairs that may stand for one another, by many draws."""
-    found = set()
+    pairs = set()
     for entity in range(graph.n_entities):
         for seed in range(60 if types.of(entity) else 0):
             other = types.draw(entity, generator(seed, "types", entity))
-            found.add((graph.entities.name(entity), graph.entities.name(other)))
-    return found
+            pairs.add((graph.entities.name(entity), graph.entities.name(other)))
+    return pairs
 
 
 def test_sources_of_types(typed: KnowledgeGraph, untyped: KnowledgeGraph) -> None:
@@ -251,13 +253,13 @@ def test_words_of_mentions_are_not_masked(typed: KnowledgeGraph, tokenizer: Any)
     inside = np.zeros(sample.node_ids.shape[1], np.bool_)
     for start, stop in sample.mention_spans[0].tolist():
         inside[start:stop] = True
-    asked = (sample.node_labels[0] != IGNORE).numpy()
-    assert asked.any()
-    assert not (asked & inside).any()
-    bare = data_of([text_of(TEXT)], typed, tokenizer, mlm={**options, "spare_mentions": False},
+    is_target = (sample.node_labels[0] != IGNORE).numpy()
+    assert is_target.any()
+    assert not (is_target & inside).any()
+    masking = data_of([text_of(TEXT)], typed, tokenizer, mlm={**options, "spare_mentions": False},
                    mention_truth={})  # fmt: skip
-    assert bare.fingerprint != data.fingerprint
-    labels = bare.sample(0, epoch=0, seed=0).node_labels
+    assert masking.fingerprint != data.fingerprint
+    labels = masking.sample(0, epoch=0, seed=0).node_labels
     assert labels is not None
     assert ((labels[0] != IGNORE).numpy() & inside[: labels.shape[1]]).any()
 
@@ -301,8 +303,10 @@ def test_other_ways_to_read_learn_and_are_saved(
     losses = model(batch).losses
     assert all(losses[name] < 0.5 * first[name] for name in names)
     chances = model.objectives["mention_truth"].chance_true(model(batch), batch, encoder)
-    asked = batch.mention_classes != IGNORE
-    assert ((chances[asked] > 0.5).long() == batch.mention_classes[asked]).float().mean() > 0.8
+    is_labelled = batch.mention_classes != IGNORE
+    assert (
+        (chances[is_labelled] > 0.5).long() == batch.mention_classes[is_labelled]
+    ).float().mean() > 0.8
     model.save_pretrained(tmp_path)
     again = KnowledgeForPreTraining.from_pretrained(tmp_path).eval()
     for name, value in again(batch).losses.items():
@@ -320,8 +324,8 @@ def test_links_weigh_as_much_as_they_are_sure(typed: KnowledgeGraph, tokenizer: 
     for weight in (0.0, 0.25, 1.0):
         assert batch.mention_classes is not None
         weights = torch.full(batch.mention_classes.shape, weight)
-        found = model(batch.replace(mention_weights=weights)).losses
-        torch.testing.assert_close(found["mention_truth"], weight * whole)
+        losses = model(batch.replace(mention_weights=weights)).losses
+        torch.testing.assert_close(losses["mention_truth"], weight * whole)
 
 
 @pytest.mark.parametrize(

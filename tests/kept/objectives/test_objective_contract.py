@@ -111,7 +111,7 @@ def case(
 
 
 def test_every_objective_is_whole() -> None:
-    found = [
+    names = [
         name
         for name, kind in OBJECTIVES.items()
         if issubclass(kind.module, Objective)
@@ -119,8 +119,8 @@ def test_every_objective_is_whole() -> None:
         and dataclasses.is_dataclass(kind.options)
         and kind.options.__dataclass_params__.frozen
     ]
-    assert found == list(OBJECTIVES), f"{len(found)} of {len(OBJECTIVES)} objectives are whole"
-    assert len(found) >= 4
+    assert names == list(OBJECTIVES), f"{len(names)} of {len(OBJECTIVES)} objectives are whole"
+    assert len(names) >= 4
     used = {name for line in METHODS.values() for name in line.objectives}
     assert used <= set(OBJECTIVES)
 
@@ -210,8 +210,8 @@ def test_without_labels_there_is_no_loss(case: Case) -> None:
     batch = case.batch()
     plain = case.plain.collate([case.plain.sample(0, epoch=0, seed=0)], epoch=0, seed=0, step=0)
     added = [f.name for f in dataclasses.fields(batch) if getattr(plain, f.name) is None]
-    bare = dataclasses.replace(batch, **dict.fromkeys((*LABEL_FIELDS, *added)))
-    assert case.model(bare).losses == {}
+    unlabelled = dataclasses.replace(batch, **dict.fromkeys((*LABEL_FIELDS, *added)))
+    assert case.model(unlabelled).losses == {}
 
 
 def test_the_same_draws_give_the_same_marks(case: Case) -> None:

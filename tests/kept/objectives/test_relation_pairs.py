@@ -62,8 +62,8 @@ def test_joined_pairs_are_those_of_a_search_over_all_triples(
             for j, tail in enumerate(entities)
             if i != j and (head, tail) == (h, t)
         )
-        found = joined_pairs(entities, small_graph)
-        assert [tuple(fact) for fact in found.tolist()] == expected
+        pairs = joined_pairs(entities, small_graph)
+        assert [tuple(fact) for fact in pairs.tolist()] == expected
         n_facts += len(expected)
     assert n_facts > 20
     assert joined_pairs(np.array([-1, -3]), small_graph).shape == (0, 3)
@@ -78,7 +78,7 @@ def test_a_mark_is_one_of_the_pairs_and_every_pair_is_drawn(
         entities = sample.mention_labels[0].numpy() - N_SPECIAL_ROWS
         facts = {tuple(fact) for fact in joined_pairs(entities, small_graph).tolist()}
         spans = sample.mention_spans[0].tolist()
-        drawn = set()
+        pairs = set()
         for epoch in range(30):
             marked = preparation.mark(sample, generator(0, "pairs", epoch))
             again = preparation.mark(sample, generator(0, "pairs", epoch))
@@ -88,10 +88,10 @@ def test_a_mark_is_one_of_the_pairs_and_every_pair_is_drawn(
                 assert not marked.target_spans.any()
                 continue
             head, tail = (spans.index(span) for span in marked.target_spans[0].tolist())
-            drawn.add((head, int(marked.labels), tail))
+            pairs.add((head, int(marked.labels), tail))
         n_without += not facts
-        assert drawn <= facts
-        assert drawn == facts or len(facts) > 5
+        assert pairs <= facts
+        assert pairs == facts or len(facts) > 5
     assert 0 < n_without < len(samples)
     whole = KnowledgeBatch.stack(
         [preparation.mark(sample, generator(0, "pairs")) for sample in samples]
@@ -132,9 +132,9 @@ def test_an_encoder_without_adapters_learns_it_too(
 def test_a_view_without_mentions_is_refused(
     samples: list[KnowledgeBatch], small_graph: KnowledgeGraph
 ) -> None:
-    bare = dataclasses.replace(samples[0], mention_labels=None)
+    without_mentions = dataclasses.replace(samples[0], mention_labels=None)
     with pytest.raises(BatchError, match="LinkedWordsView"):
-        RelationPairsPreparation(small_graph).mark(bare, generator(0))
+        RelationPairsPreparation(small_graph).mark(without_mentions, generator(0))
 
 
 def test_without_labels_there_is_no_loss(small_graph: KnowledgeGraph) -> None:

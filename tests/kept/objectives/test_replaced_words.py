@@ -79,9 +79,9 @@ def test_masks_are_all_masks_and_each_has_a_level(
     assert torch.equal(levels != IGNORE, is_labelled)
     assert (batch.node_ids[is_labelled] == tokenizer.mask_token_id).all()
     assert (batch.node_kinds[is_labelled] == NodeKind.WORD).all()
-    drawn = levels[is_labelled]
-    assert len(set(drawn.tolist())) == len(drawn) > 5
-    assert 0 <= int(drawn.min()) < int(drawn.max()) < N_LEVELS
+    levels_of_masks = levels[is_labelled]
+    assert len(set(levels_of_masks.tolist())) == len(levels_of_masks) > 5
+    assert 0 <= int(levels_of_masks.min()) < int(levels_of_masks.max()) < N_LEVELS
 
 
 @torch.no_grad()

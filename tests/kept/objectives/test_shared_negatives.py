@@ -38,9 +38,9 @@ def test_the_sum_over_entities_is_right_in_expectation() -> None:
         slots = entity_slots(GOLDS, rows)
         sums.append(corrected(scores[:, rows], slots, shares).exp().sum(1))
     whole = scores[:, N_SPECIAL_ROWS:].exp().sum(1)
-    found = torch.stack(sums)
-    error = found.std(0) / len(sums) ** 0.5
-    assert ((found.mean(0) - whole).abs() < 4 * error).all()
+    estimates = torch.stack(sums)
+    error = estimates.std(0) / len(sums) ** 0.5
+    assert ((estimates.mean(0) - whole).abs() < 4 * error).all()
     assert (error < 0.02 * whole).all()
 
 

@@ -82,8 +82,8 @@ def test_the_tail_is_asked_without_its_link(
     names = set()
     for seed in range(5):
         rewritten = preparation.rewrite(JOINED, generator(seed, "rewrite"))
-        text, (asked,) = rewritten.linked, rewritten.marked
-        assert text.text[asked.start : asked.end] == "old city"
+        text, (question,) = rewritten.linked, rewritten.marked
+        assert text.text[question.start : question.end] == "old city"
         assert [link.entity for link in text.links] == ["R", "D"]
         spelled = [text.text[k.mention.start : k.mention.end] for k in text.links]
         assert spelled[1] == "the"
@@ -111,19 +111,19 @@ def test_in_every_view_the_asked_words_alone_are_masked(
 
 
 @pytest.mark.parametrize("name", ["kbert", "colake"])
-def test_the_fact_stands_beside_the_question(
+def test_the_fact_is_read_with_the_question(
     name: str, rivers: KnowledgeGraph, tokenizer: Any
 ) -> None:
     """The view shows (river, through, old city) though the text no longer names the city."""
     batch = data_of(name, [JOINED], rivers, tokenizer).sample(0, epoch=0, seed=0)
-    beside = batch.node_ids[0][batch.node_kinds[0] != NodeKind.WORD]
+    inserted = batch.node_ids[0][batch.node_kinds[0] != NodeKind.WORD]
     if name == "kbert":
         expected = tokenizer("old city", add_special_tokens=False)["input_ids"]
-        assert set(expected) <= set(beside.tolist())
+        assert set(expected) <= set(inserted.tolist())
     else:
         city = rivers.entities.find("C")
         assert city is not None
-        assert city + 3 in beside.tolist()
+        assert city + 3 in inserted.tolist()
 
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -150,8 +150,8 @@ def test_the_stated_fact_is_shown_whatever_else_could_be(
     (piece,) = tokenizer("x", add_special_tokens=False)["input_ids"]
     for epoch in range(8):
         batch = data.sample(0, epoch=epoch, seed=0)
-        beside = batch.node_ids[0][batch.node_kinds[0] == NodeKind.ENTITY]
-        assert beside.tolist() == [piece]
+        inserted = batch.node_ids[0][batch.node_kinds[0] == NodeKind.ENTITY]
+        assert inserted.tolist() == [piece]
 
 
 def test_what_would_be_another_answer_is_hidden(towns: KnowledgeGraph, tokenizer: Any) -> None:
@@ -187,13 +187,13 @@ def test_text_and_fact_name_another_object_at_every_reading(
         batch = data.sample(0, epoch=epoch, seed=0)
         assert batch.node_labels is not None
         (label,) = batch.node_labels[0][batch.node_labels[0] != IGNORE].tolist()
-        beside = batch.node_ids[0][batch.node_kinds[0] == NodeKind.ENTITY].tolist()
+        inserted = batch.node_ids[0][batch.node_kinds[0] == NodeKind.ENTITY].tolist()
         word = tokenizer.decode([label]).strip()
         assert word != "of"
         if name == "kbert":
-            assert label in beside
+            assert label in inserted
         else:
-            assert word in [towns.label(row - 3) for row in beside if row >= 3]
+            assert word in [towns.label(row - 3) for row in inserted if row >= 3]
         met.add(label)
     assert len(met) > 4
 
@@ -231,8 +231,8 @@ def test_a_text_without_a_stated_mention_is_masked_in_whole_words(
 def test_its_head_answers_cloze_questions(rivers: KnowledgeGraph, tokenizer: Any) -> None:
     encoder = method_encoder("kbert", rivers, tokenizer)
     model = KnowledgeForPreTraining.of(encoder, {"stated_words": {}})
-    asked = KeptMaskedLM(model, tokenizer, "graph", rivers)
-    words, bias = asked.words()
+    masked_lm = KeptMaskedLM(model, tokenizer, "graph", rivers)
+    words, bias = masked_lm.words()
     head = model.objectives["stated_words"]
     assert isinstance(head, StatedWords)
     assert bias is not None

@@ -27,7 +27,9 @@ from kg_loaders import KnowledgeGraph
 from tests.kept.tiny_hosts import FAMILIES, tiny_host
 
 
-def drawn(pairs: TextPairs, n_texts: int, n_epochs: int = 200) -> list[tuple[int, Any, int, int]]:
+def samples_of(
+    pairs: TextPairs, n_texts: int, n_epochs: int = 200
+) -> list[tuple[int, Any, int, int]]:
     return [
         (*pairs.draw(i, generator(0, epoch, i)), i)
         for epoch in range(n_epochs)
@@ -40,7 +42,7 @@ def test_next_sentences_follow_and_others_come_from_elsewhere() -> None:
     owner = np.repeat(np.arange(3), documents)
     classes: Counter[int] = Counter()
     others = set()
-    for first, second, label, index in drawn(TextPairs("next_sentence", documents), 8):
+    for first, second, label, index in samples_of(TextPairs("next_sentence", documents), 8):
         classes[label] += 1
         if index == 4:
             assert (first, second, label) == (4, None, IGNORE)
@@ -59,7 +61,7 @@ def test_next_sentences_follow_and_others_come_from_elsewhere() -> None:
 
 def test_one_document_gives_random_texts_of_its_own() -> None:
     seen = set()
-    for first, second, label, _ in drawn(TextPairs("next_sentence", [4]), 4):
+    for first, second, label, _ in samples_of(TextPairs("next_sentence", [4]), 4):
         assert (second == first + 1) == (label == 0)
         assert second != first
         seen.add((first, second))
@@ -67,7 +69,7 @@ def test_one_document_gives_random_texts_of_its_own() -> None:
 
 
 def test_sentence_order_swaps_neighbours() -> None:
-    for first, second, label, _ in drawn(TextPairs("sentence_order", [2, 3]), 5, 20):
+    for first, second, label, _ in samples_of(TextPairs("sentence_order", [2, 3]), 5, 20):
         assert second - first == (1 if label == 0 else -1)
         assert {first, second} in ({0, 1}, {2, 3}, {3, 4})
 
@@ -83,7 +85,7 @@ def test_bounds_hold() -> None:
     counts = np.array([3, 9, 1, 4])
     bounds = pair_bounds(counts)
     for kind in ("next_sentence", "sentence_order"):
-        for first, second, _, index in drawn(TextPairs(kind, [4]), 4, 30):
+        for first, second, _, index in samples_of(TextPairs(kind, [4]), 4, 30):
             assert counts[first] + counts[second] <= bounds[index]
 
 
@@ -108,25 +110,25 @@ def data(
 def test_data_carry_classes_and_segments(
     linked: list[LinkedText], small_graph: KnowledgeGraph, tokenizer: Any
 ) -> None:
-    made = data(linked, small_graph, tokenizer, {"nsp": {}}, documents=[30, 9, 1])
+    data_ = data(linked, small_graph, tokenizer, {"nsp": {}}, documents=[30, 9, 1])
     labels = []
-    for index in range(len(made)):
-        sample = made.sample(index, epoch=0, seed=0)
+    for index in range(len(data_)):
+        sample = data_.sample(index, epoch=0, seed=0)
         assert sample.pair_labels is not None
         labels.append(int(sample.pair_labels[0]))
         assert set(sample.segment_ids[0].tolist()) == ({0} if index == 39 else {0, 1})
         words = (sample.node_kinds[0] == 0).sum()
         assert words <= 40
-        assert sample.node_ids.shape[1] <= made.n_nodes(index)
-        again = made.sample(index, epoch=0, seed=0)
+        assert sample.node_ids.shape[1] <= data_.n_nodes(index)
+        again = data_.sample(index, epoch=0, seed=0)
         assert torch.equal(again.node_ids, sample.node_ids)
     assert Counter(labels)[IGNORE] == 1
     assert 10 < labels.count(0) < 30
-    other = [int(made.sample(i, epoch=1, seed=0).pair_labels[0]) for i in range(40)]  # type: ignore[index]
+    other = [int(data_.sample(i, epoch=1, seed=0).pair_labels[0]) for i in range(40)]  # type: ignore[index]
     assert other != labels
-    assert data(linked, small_graph, tokenizer, {"sop": {}}).fingerprint != made.fingerprint
+    assert data(linked, small_graph, tokenizer, {"sop": {}}).fingerprint != data_.fingerprint
     whole = data(linked, small_graph, tokenizer, {"nsp": {}})
-    assert whole.fingerprint != made.fingerprint
+    assert whole.fingerprint != data_.fingerprint
 
 
 def test_faulty_mixes_and_documents_are_refused(
@@ -145,8 +147,8 @@ def test_given_pairs_train_as_they_are(
     linked: list[LinkedText], small_graph: KnowledgeGraph, tokenizer: Any
 ) -> None:
     pair = join_texts(linked[0], linked[2])
-    made = data([pair, *linked], small_graph, tokenizer, {"mlm": {}})
-    sample = made.sample(0, epoch=0, seed=0)
+    data_ = data([pair, *linked], small_graph, tokenizer, {"mlm": {}})
+    sample = data_.sample(0, epoch=0, seed=0)
     assert set(sample.segment_ids[0].tolist()) == {0, 1}
     assert sample.pair_labels is None
     moved = dataclasses.replace(pair, links=(), pair_start=pair.pair_start + 1)  # type: ignore[operator]
@@ -163,9 +165,9 @@ def test_the_loss_is_on_the_pooled_first_node(
 ) -> None:
     host = tiny_host(family, n_words=len(tokenizer), n_positions=128)
     model = KnowledgeForPreTraining.of(CoLAKE.from_host(host, small_graph), {name: {}}).eval()
-    made = data(linked, small_graph, tokenizer, {name: {}}, documents=[39, 1])
-    samples = [made.sample(i, epoch=0, seed=0) for i in (0, 1, 2, 39)]
-    batch = made.collate(samples, epoch=0, seed=0, step=0)
+    data_ = data(linked, small_graph, tokenizer, {name: {}}, documents=[39, 1])
+    samples = [data_.sample(i, epoch=0, seed=0) for i in (0, 1, 2, 39)]
+    batch = data_.collate(samples, epoch=0, seed=0, step=0)
     output = model(batch)
     pooler = getattr(model.encoder.host, "pooler", None)
     head, terms = model.objectives[name].classes, []

@@ -30,13 +30,13 @@ def new_model(objective: str, graph: KnowledgeGraph, tokenizer: Any) -> Knowledg
 
 
 @pytest.mark.parametrize("trained", HOLDERS)
-@pytest.mark.parametrize("begun", HOLDERS)
+@pytest.mark.parametrize("started", HOLDERS)
 def test_every_objective_with_a_head_over_words_hands_it_on(
-    trained: str, begun: str, small_graph: KnowledgeGraph, tokenizer: Any, tmp_path: Path
+    trained: str, started: str, small_graph: KnowledgeGraph, tokenizer: Any, tmp_path: Path
 ) -> None:
     first = new_model(trained, small_graph, tokenizer)
     first.save_pretrained(tmp_path)
-    model = new_model(begun, small_graph, tokenizer)
+    model = new_model(started, small_graph, tokenizer)
     assert copy_mlm_head(tmp_path, model)
     old, new = head_over_words(first), head_over_words(model)
     assert old is not None
@@ -45,13 +45,13 @@ def test_every_objective_with_a_head_over_words_hands_it_on(
 
 
 @pytest.mark.parametrize(
-    ("trained", "begun"), [("relation_pairs", "mlm"), ("mlm", "relation_pairs")]
+    ("trained", "started"), [("relation_pairs", "mlm"), ("mlm", "relation_pairs")]
 )
 def test_without_a_head_over_words_nothing_is_handed_on(
-    trained: str, begun: str, small_graph: KnowledgeGraph, tokenizer: Any, tmp_path: Path
+    trained: str, started: str, small_graph: KnowledgeGraph, tokenizer: Any, tmp_path: Path
 ) -> None:
     new_model(trained, small_graph, tokenizer).save_pretrained(tmp_path)
-    model = new_model(begun, small_graph, tokenizer)
+    model = new_model(started, small_graph, tokenizer)
     before = {name: value.clone() for name, value in model.state_dict().items()}
     assert not copy_mlm_head(tmp_path, model)
     assert all(torch.equal(v, before[n]) for n, v in model.state_dict().items())
@@ -84,6 +84,6 @@ def test_start_from_brings_the_head(small_graph: KnowledgeGraph, tmp_path: Path)
         "objectives": {"replaced_words": {}}, "start_from": str(tmp_path / "first")
     }  # fmt: skip
     model, _ = assemble(PretrainConfig.model_validate(further))
-    begun = head_over_words(model)
-    assert begun is not None
-    assert torch.equal(begun.bias, head.bias)
+    copied = head_over_words(model)
+    assert copied is not None
+    assert torch.equal(copied.bias, head.bias)

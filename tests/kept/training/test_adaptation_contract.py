@@ -126,7 +126,7 @@ def test_what_is_put_inside_changes_nothing_moves_alone_and_is_saved(
     moved = moved_by_one_step(model, data)
     host = {name for name in moved if name.startswith("encoder.host.")}
     assert host
-    assert all(any(place in name for place in PLACES[inside]) for name in host)
+    assert all(any(place_name in name for place_name in PLACES[inside]) for name in host)
     knowledge = {
         name for name, p in plain.named_parameters()
         if p.requires_grad and name.startswith("encoder.") and not name.startswith("encoder.host.")
@@ -142,14 +142,14 @@ def test_what_is_put_inside_changes_nothing_moves_alone_and_is_saved(
     torch.testing.assert_close(again(batch).class_logits, model(batch).class_logits)
     assert not torch.allclose(again(batch).class_logits, plain(batch).class_logits)
     assert {name for name, p in again.named_parameters() if p.requires_grad} == trainable
-    bare = type(model.encoder).from_pretrained(tmp_path).eval()
-    torch.testing.assert_close(bare(batch).node_states, model.encoder(batch).node_states)
-    bare.train_only((inside,))
-    assert {name for name, p in bare.named_parameters() if p.requires_grad} == {
+    encoder = type(model.encoder).from_pretrained(tmp_path).eval()
+    torch.testing.assert_close(encoder(batch).node_states, model.encoder(batch).node_states)
+    encoder.train_only((inside,))
+    assert {name for name, p in encoder.named_parameters() if p.requires_grad} == {
         name.removeprefix("encoder.") for name in trainable if name.startswith("encoder.host.")
     }
     with pytest.raises(ConfigError, match=f"carries .*{inside}"):
-        bare.insert("lora", {})
+        encoder.insert("lora", {})
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -373,8 +373,8 @@ def test_the_host_has_a_rate_of_its_own(small_graph: KnowledgeGraph, tokenizer: 
     assert rates["head.dense.weight"] == 0.8
     assert rates["encoder.host.encoder.layer.1.output.dense.weight"] == 0.1
     assert rates["encoder.host.encoder.layer.0.output.dense.bias"] == 0.05
-    own = {rate for name, rate in rates.items() if not name.startswith("encoder.host.")}
-    assert min(own) > 0.1
+    dense_rates = {rate for name, rate in rates.items() if not name.startswith("encoder.host.")}
+    assert min(dense_rates) > 0.1
 
 
 def test_a_run_that_is_too_short_says_so(

@@ -106,23 +106,23 @@ def test_the_loss_is_on_what_the_mean_says(config: FinetuneConfig) -> None:
     assert isinstance(past, ParameterHistory)
     samples = [data.sample(i, epoch=0, seed=0) for i in range(4)]
     batch = data.collate(samples, epoch=0, seed=0, step=0)
-    said = []
+    states = []
     for shift in (0.0, 0.1, 0.3):
         with torch.no_grad():
             for parameter in past.remembered():
                 parameter.add_(shift)
         past.step()
-        said.append({name: value.clone() for name, value in model.state_dict().items()})
-    found = with_teacher_logits(model, past, batch)
+        states.append({name: value.clone() for name, value in model.state_dict().items()})
+    with_teacher = with_teacher_logits(model, past, batch)
     assert model.training
     assert batch.teacher_logits is None
-    own = model(found).losses
-    mean = {name: (said[1][name] + said[2][name]) / 2 for name in said[0]}
+    losses = model(with_teacher).losses
+    mean = {name: (states[1][name] + states[2][name]) / 2 for name in states[0]}
     model.load_state_dict(mean)
     expected = model.eval()(batch).class_logits
-    torch.testing.assert_close(found.teacher_logits, expected)
-    assert own[TEACHER_LOSS] > 0
-    assert "class" in own
+    torch.testing.assert_close(with_teacher.teacher_logits, expected)
+    assert losses[TEACHER_LOSS] > 0
+    assert "class" in losses
 
 
 def test_a_run_teaches_itself(config: FinetuneConfig, tmp_path: Path) -> None:

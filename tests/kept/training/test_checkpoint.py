@@ -93,9 +93,9 @@ def test_any_flipped_bit_and_any_cut_is_refused_by_name(tmp_path: Path, name: st
     file = save(tmp_path) / name
     raw = file.read_bytes()
     places = range(0, len(raw), 1 if name == CHECKSUMS else max(1, len(raw) // 25))
-    for place in places:
+    for position in places:
         altered = bytearray(raw)
-        altered[place] ^= 1 << (place % 8)
+        altered[position] ^= 1 << (position % 8)
         file.write_bytes(altered)
         with pytest.raises(CheckpointError, match="step-00000001"):
             verify_checkpoint(file.parent)
@@ -202,8 +202,8 @@ def test_another_model_is_refused_by_tensor(tmp_path: Path) -> None:
 def test_optimisers_must_fit(tmp_path: Path) -> None:
     path = save(tmp_path)
     model = toy_model()
-    made = make_optimisers(model, toy_config())
+    optimisers = make_optimisers(model, toy_config())
     with pytest.raises(CheckpointError, match="states of no optimiser here"):
-        load_checkpoint(path, model=model, optimisers={"dense": made["dense"]})
+        load_checkpoint(path, model=model, optimisers={"dense": optimisers["dense"]})
     with pytest.raises(CheckpointError, match="'rows' has no parameter 'entities"):
-        load_checkpoint(path, model=model, optimisers={**made, "rows": made["dense"]})
+        load_checkpoint(path, model=model, optimisers={**optimisers, "rows": optimisers["dense"]})

@@ -23,13 +23,13 @@ from tests.kept.training.test_shards import without_dropout
 def test_two_processes_compare_what_one_compares(experiment_root: Path, tmp_path: Path) -> None:
     """With a first stage, rates that are chosen, a run that is the baseline's, and a control."""
     shutil.copytree(experiment_root, tmp_path / "root")
-    given = yaml.safe_load((tmp_path / "root/tiny.yaml").read_text())
-    shutil.copytree(given["task"]["host"], tmp_path / "host")
+    experiment = yaml.safe_load((tmp_path / "root/tiny.yaml").read_text())
+    shutil.copytree(experiment["task"]["host"], tmp_path / "host")
     without_dropout(tmp_path / "host/config.json")
-    given["task"] |= {"host": str(tmp_path / "host"), "head_options": {"dropout": 0.0}}
-    given["task"]["training"] |= {"evaluate_every": 1, "device": "cpu", "threads": 1}
-    given["tuning"] = {"learning_rates": [0.01, 0.02], "budgets": [1.0], "share": 0.3}
-    (tmp_path / "root/tiny.yaml").write_text(yaml.safe_dump(given), encoding="utf-8")
+    experiment["task"] |= {"host": str(tmp_path / "host"), "head_options": {"dropout": 0.0}}
+    experiment["task"]["training"] |= {"evaluate_every": 1, "device": "cpu", "threads": 1}
+    experiment["tuning"] = {"learning_rates": [0.01, 0.02], "budgets": [1.0], "share": 0.3}
+    (tmp_path / "root/tiny.yaml").write_text(yaml.safe_dump(experiment), encoding="utf-8")
 
     def words(output: str) -> list[str]:
         return [
@@ -62,5 +62,5 @@ def test_two_processes_compare_what_one_compares(experiment_root: Path, tmp_path
     assert len(stages) >= 3
     for path in stages:
         expected = load_file(path)
-        found = load_file(tmp_path / "two" / path.relative_to(tmp_path / "one"))
-        require_same_training(found, expected, **of_run(path.parent))
+        weights = load_file(tmp_path / "two" / path.relative_to(tmp_path / "one"))
+        require_same_training(weights, expected, **of_run(path.parent))

@@ -46,7 +46,7 @@ class Model(nn.Module):
 @pytest.mark.parametrize(
     "averaging", [None, {"steps": "all", "publish": True}, {"steps": 3, "publish": True}]
 )
-def test_what_is_foretold_is_held(row_optimiser: Any, averaging: Any) -> None:
+def test_a_forecast_of_memory_holds(row_optimiser: Any, averaging: Any) -> None:
     model = Model()
     config = TrainConfig(
         steps=4, batch_size=1, row_optimiser=row_optimiser, averaging=averaging
@@ -134,7 +134,7 @@ def test_the_bar_foretells_once_where_it_is_asked_to(capsys: pytest.CaptureFixtu
                 bar._clock = clock(9.0, 11.0, 13.0, 15.0)
             for step in range(1, 5):
                 bar.step(dataclasses.replace(record(step, 93), peak_memory_mib=2048.0))
-        told = " ".join(capsys.readouterr().out.split())
-        assert ("forecast: 3.0 minutes for the 90 steps that are left; 2.00 GiB" in told) == (
+        output = " ".join(capsys.readouterr().out.split())
+        assert ("forecast: 3.0 minutes for the 90 steps that are left; 2.00 GiB" in output) == (
             foretells
         )

@@ -121,12 +121,12 @@ def require_the_same(one: Path, two: Path) -> None:
         path.relative_to(two) for path in sorted((two / "pretrained").glob("*/**/*.safetensors"))
     ]
     for path in weights:
-        expected, found = load_file(path), load_file(two / path.relative_to(one))
+        expected, actual = load_file(path), load_file(two / path.relative_to(one))
         if path.parent.name == "vectors":  # of texts: nothing was trained
-            torch.testing.assert_close(found, expected)
+            torch.testing.assert_close(actual, expected)
             continue
         folder = path.parent.parent if path.parent.name == "trained" else path.parent
-        require_same_training(found, expected, **of_run(folder))
+        require_same_training(actual, expected, **of_run(folder))
 
 
 @pytest.mark.slow
@@ -192,19 +192,19 @@ def test_a_comparison_that_was_stopped_and_killed_goes_on_to_the_same_end(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("begun", ["2", "layers"])
+@pytest.mark.parametrize("first_run", ["2", "layers"])
 def test_one_process_goes_on_where_two_were(
-    begun: str, trained: Path, host: Path, tmp_path: Path
+    first_run: str, trained: Path, host: Path, tmp_path: Path
 ) -> None:
     for kind in ("words-lora", "kblam"):
-        place = tmp_path / kind
-        shutil.copytree(trained / f"{kind}-{begun}", place)
-        shutil.rmtree(place / "checkpoints/step-00000003")
+        folder = tmp_path / kind
+        shutil.copytree(trained / f"{kind}-{first_run}", folder)
+        shutil.rmtree(folder / "checkpoints/step-00000003")
         learner, lessons, config = training_of(kind, host)
-        ended = train(learner, lessons, config, place, resume=Resume.IF_ANY)
+        ended = train(learner, lessons, config, folder, resume=Resume.IF_ANY)
         assert ended.first is not None
         assert ended.first.step == 3
         assert any("not bitwise the same" in notice for notice in ended.notices)
         expected = load_file(trained / f"{kind}-1/model.safetensors")
-        found = load_file(place / "model.safetensors")
-        require_same_training(found, expected, **of_run(trained / f"{kind}-1"))
+        weights = load_file(folder / "model.safetensors")
+        require_same_training(weights, expected, **of_run(trained / f"{kind}-1"))

@@ -22,8 +22,8 @@ def test_the_processor_is_torchs_own() -> None:
     accelerator = make_accelerator(config(device="cpu"))
     assert device_of(accelerator) == torch.device("cpu")
     for name, expected in (("cpu:0", "cpu"), ("cuda:1", "cuda:1"), ("mps", "mps")):
-        found = device_of(cast(Any, SimpleNamespace(device=torch.device(name))))
-        assert found == torch.device(expected)
+        device = device_of(cast(Any, SimpleNamespace(device=torch.device(name))))
+        assert device == torch.device(expected)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")

@@ -35,7 +35,7 @@ def trained(world: Path) -> Path:
 
 
 def rows(graph: KnowledgeGraph, opening: str) -> list[dict[str, Any]]:
-    made = []
+    rows_ = []
     for head, relation, tail in PAIRS:
         names = [graph.label(graph.entities.id(e)).split() for e in (head, tail)]
         token = [opening, *names[0], *relation.split(), *names[1]]
@@ -44,8 +44,8 @@ def rows(graph: KnowledgeGraph, opening: str) -> list[dict[str, Any]]:
             {"id": e, "pos": [start, start + len(name)]}
             for e, start, name in zip((head, tail), first, names, strict=True)
         ]
-        made.append({"token": token, "h": arguments[0], "t": arguments[1], "relation": relation})
-    return made
+        rows_.append({"token": token, "h": arguments[0], "t": arguments[1], "relation": relation})
+    return rows_
 
 
 @pytest.fixture(scope="module")
@@ -103,23 +103,25 @@ def test_scores_are_learnt_as_numbers(
     assert result.exit_code == 0, result.output
     model = KnowledgeForTask.from_pretrained(tmp_path, graph=small_graph)
     assert (model.config.problem_type, model.config.num_labels) == ("regression", 1)
-    found = json.loads((tmp_path / "metrics.json").read_text())
-    assert found["labels"] == ["score"]
-    assert found["test"]["n_with_labels_unseen_in_training"] == 0
+    metrics = json.loads((tmp_path / "metrics.json").read_text())
+    assert metrics["labels"] == ["score"]
+    assert metrics["test"]["n_with_labels_unseen_in_training"] == 0
     for name in ("pearson", "spearman"):
-        score = found["test"][name]
+        score = metrics["test"][name]
         assert score["low"] <= score["estimate"] <= score["high"]
-        assert found["test"]["baseline"][name]["estimate"] == 0
-    sides = (found["test"], found["test"]["baseline"])
+        assert metrics["test"]["baseline"][name]["estimate"] == 0
+    sides = (metrics["test"], metrics["test"]["baseline"])
     error, of_mean = (side["mean_squared_error"] for side in sides)
     assert error["estimate"] < of_mean["estimate"]
-    assert "accuracy" not in found["test"]
+    assert "accuracy" not in metrics["test"]
     rows = [json.loads(line) for line in (tmp_path / "predictions.jsonl").read_text().splitlines()]
     ours, gold = zip(
         *[(float(r["predicted"][0]), float(r["gold"][0])) for r in rows if r["set"] == "test"],
         strict=True,
     )
-    assert pearsonr(ours, gold)[0] == pytest.approx(found["test"]["pearson"]["estimate"], abs=1e-4)
+    assert pearsonr(ours, gold)[0] == pytest.approx(
+        metrics["test"]["pearson"]["estimate"], abs=1e-4
+    )
     assert "test: pearson" in result.stdout
     assert "mean of training: 0, 0, " in result.stdout
     logged = [row for row in read_log(tmp_path / "log.jsonl") if "pearson" in str(row)]
@@ -140,8 +142,8 @@ def test_scores_are_no_classes(world: Path, tmp_path: Path) -> None:
         method="none",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
-    found = json.loads((tmp_path / "b" / "metrics.json").read_text())
-    (warning,) = found["warnings"]
+    metrics = json.loads((tmp_path / "b" / "metrics.json").read_text())
+    (warning,) = metrics["warnings"]
     assert warning.startswith(
         "the labels are the numbers 0, 1, 2, 3: they are trained as 4 classes"
     )
@@ -159,12 +161,12 @@ def test_a_run_leaves_a_model_scores_and_answers(
     assert "step 6 of 6: finished" in result.stdout
     model = KnowledgeForTask.from_pretrained(tmp_path, graph=small_graph)
     assert sorted(model.config.label2id) == sorted({relation for _, relation, _ in PAIRS})
-    found = json.loads((tmp_path / "metrics.json").read_text())
-    assert found["n_train"] == found["dev"]["n_asked"] == found["test"]["n_scored"] == 8
-    assert found["n_asked_pairs_joined_in_kg"] == 12  # dev and test ask the same six
-    assert found["n_triples_removed"] == 10
-    assert found["dev"]["baseline"]["accuracy"]["estimate"] == 3 / 8
-    assert 0 <= found["dev"]["accuracy"]["low"] <= found["dev"]["accuracy"]["high"] <= 1
+    metrics = json.loads((tmp_path / "metrics.json").read_text())
+    assert metrics["n_train"] == metrics["dev"]["n_asked"] == metrics["test"]["n_scored"] == 8
+    assert metrics["n_asked_pairs_joined_in_kg"] == 12  # dev and test ask the same six
+    assert metrics["n_triples_removed"] == 10
+    assert metrics["dev"]["baseline"]["accuracy"]["estimate"] == 3 / 8
+    assert 0 <= metrics["dev"]["accuracy"]["low"] <= metrics["dev"]["accuracy"]["high"] <= 1
     answers = [
         json.loads(line) for line in (tmp_path / "predictions.jsonl").read_text().splitlines()
     ]
@@ -172,7 +174,7 @@ def test_a_run_leaves_a_model_scores_and_answers(
         (name, i) for name in ("dev", "test") for i in range(8)
     ]
     right = sum(a["gold"] == a["predicted"] for a in answers if a["set"] == "dev")
-    assert found["dev"]["accuracy"]["estimate"] == right / 8
+    assert metrics["dev"]["accuracy"]["estimate"] == right / 8
     assert "dev: accuracy" in result.stdout
     log = map(json.loads, (tmp_path / "log.jsonl").read_text().splitlines())
     scored = [row["scores"] for row in log if row["kind"] == "evaluation"]
@@ -189,10 +191,10 @@ def test_every_task_and_method(task: str, method: str, world: Path, tmp_path: Pa
     flags = ["--link", "--steps", 3, "--knowledge", knowledge, "-o", tmp_path]
     result = finetune(world, *flags, task=task, method=method)
     assert result.exit_code == 0, result.output
-    found = json.loads((tmp_path / "metrics.json").read_text())
-    assert found["links_in_kg"]["inside"] > 0
-    assert found["dev"]["n_asked"] + found["n_train"] in (8, 12)
-    assert {"accuracy", "micro", "baseline"} <= found["dev"].keys()
+    metrics = json.loads((tmp_path / "metrics.json").read_text())
+    assert metrics["links_in_kg"]["inside"] > 0
+    assert metrics["dev"]["n_asked"] + metrics["n_train"] in (8, 12)
+    assert {"accuracy", "micro", "baseline"} <= metrics["dev"].keys()
     encoded = AutoEncoder.from_pretrained(tmp_path).encode(["Paris"], kg=world / "kg")
     assert encoded.sentences.isfinite().all()
 
@@ -264,12 +266,12 @@ def test_stopped_and_resumed_it_ends_the_same(world: Path, tmp_path: Path) -> No
 def test_faults_end_in_one_message(
     flags: list[object], message: str, world: Path, tmp_path: Path
 ) -> None:
-    given = [
+    arguments = [
         "--task", "relation", "--format", "wiki80", "--train", world / "train.txt", "--kg",
         world / "kg", "--method", "colake", "--host", world / "host", "--steps", 1,
         "--batch-size", 4,
     ]  # fmt: skip
-    result = kept("finetune", *given, *flags, "-o", tmp_path / "run")
+    result = kept("finetune", *arguments, *flags, "-o", tmp_path / "run")
     assert result.exit_code == 1
     assert message in result.stderr.replace("\n", " ")
     assert "Traceback" not in result.output
@@ -280,7 +282,9 @@ def test_texts_of_dev_are_taken_out_of_train(world: Path, tmp_path: Path) -> Non
     same = ("--dev", world / "train.txt", "--steps", 1)
     result = finetune(world, *same, "-o", tmp_path / "run")
     assert result.exit_code == 1
-    assert "nothing is left of the train split" in result.stderr.replace("\n", " ")
+    reason = "nothing is left of the train split: the texts of all"
+    assert reason in result.stderr.replace("\n", " ")
+    assert "--set keep_repeats=true keeps them" in result.stderr.replace("\n", " ")
     result = finetune(world, *same, "--set", "keep_repeats=true", "-o", tmp_path / "run")
     assert result.exit_code == 0, result.output
 
@@ -293,7 +297,7 @@ def test_pairs_of_texts_are_linked_within_each(world: Path, tmp_path: Path) -> N
     files = ("--train", path, "--link", "--steps", 1, "-o", tmp_path / "run")
     result = finetune(world, *files, "--set", "dev_share=0.3", task="classification")
     assert result.exit_code == 0, result.output
-    found = json.loads((tmp_path / "run/metrics.json").read_text())
-    with_link = found["coverage"]["train"]["with_link"]
-    assert 0 < with_link < found["n_train"]  # "City of Light" is Paris, across the pair not
-    assert found["links_in_kg"]["links"] == 2 * with_link
+    metrics = json.loads((tmp_path / "run/metrics.json").read_text())
+    with_link = metrics["coverage"]["train"]["with_link"]
+    assert 0 < with_link < metrics["n_train"]  # "City of Light" is Paris, across the pair not
+    assert metrics["links_in_kg"]["links"] == 2 * with_link

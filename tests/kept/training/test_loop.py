@@ -20,6 +20,7 @@ from kept.training.checkpoint import list_checkpoints
 from kept.training.gradients import loss_norms, shared_parameters
 from kept.training.log import read_log
 from kept.training.loop import Resume, _Run, train
+from kept.training.processes.together import Processes
 from tests.forked import Forked
 from tests.kept.training.stream_toy import ToyData
 from tests.kept.training.training_run import Watcher, run
@@ -86,11 +87,11 @@ def test_batches_by_length_resume_too_and_are_part_of_what_a_run_is(tmp_path: Pa
 
 
 def test_what_went_before_training_counts_towards_the_budget(tmp_path: Path) -> None:
-    given: dict[str, Any] = {"budget_since": time.monotonic() - 50}
+    options: dict[str, Any] = {"budget_since": time.monotonic() - 50}
     for minutes, ended in ((0.5, "budget"), (5, "finished")):
         config = toy_config(budget_minutes=minutes)
-        found = train(toy_model(), ToyData(), config, tmp_path / ended, **given)
-        assert found.stopped == ended
+        result = train(toy_model(), ToyData(), config, tmp_path / ended, **options)
+        assert result.stopped == ended
     assert train(toy_model(), ToyData(), toy_config(budget_minutes=0.5), tmp_path).step == 12
 
 
@@ -138,13 +139,13 @@ def test_dropout_is_drawn_anew_for_every_part_of_every_step(
 ) -> None:
     """And the same for the same step of a run that was stopped and resumed."""
 
-    def drawn(folder: Path, stop_at: int) -> list[float]:
-        found: list[float] = []
+    def values_of(folder: Path, stop_at: int) -> list[float]:
+        values: list[float] = []
         model, watcher = toy_model(), Watcher()
 
         def note(*_: object) -> None:
             if torch.is_grad_enabled():  # labels are counted without, by the same numbers
-                found.append(torch.rand(()).item())
+                values.append(torch.rand(()).item())
 
         model.dropout.register_forward_hook(note)
         train(
@@ -152,20 +153,20 @@ def test_dropout_is_drawn_anew_for_every_part_of_every_step(
             reporter=watcher, resume=Resume.LATEST,
             should_stop=lambda: watcher.records[-1].step >= stop_at,
         )  # fmt: skip
-        return found
+        return values
 
-    whole = drawn(tmp_path / "whole", 99)
+    whole = values_of(tmp_path / "whole", 99)
     assert len(set(whole)) == len(whole) == 8 * accumulate
-    assert drawn(tmp_path / "cut", 3) + drawn(tmp_path / "cut", 99) == whole
+    assert values_of(tmp_path / "cut", 3) + values_of(tmp_path / "cut", 99) == whole
 
 
 def test_the_callers_random_state_and_threads_are_left_alone(tmp_path: Path) -> None:
     threads, before = torch.get_num_threads(), torch.get_rng_state()
     torch.manual_seed(1)
     first = run(tmp_path / "1", steps=3, threads=2)
-    drawn = torch.rand(1)
+    value = torch.rand(1)
     torch.manual_seed(1)
-    assert torch.rand(1) == drawn
+    assert torch.rand(1) == value
     torch.manual_seed(2)
     assert run(tmp_path / "2", steps=3, threads=2) == first
     assert torch.get_num_threads() == threads
@@ -284,14 +285,29 @@ def test_norms_are_those_of_separate_backward_passes() -> None:
     )
     shared = shared_parameters(model)
     assert not any(parameter is model.entities.weight for parameter in shared)
-    found = loss_norms(model(batch).losses | {"none": torch.tensor(1.0)}, shared)
+    norms = loss_norms(model(batch).losses | {"none": torch.tensor(1.0)}, shared)
     assert all(parameter.grad is None for parameter in model.parameters())
-    assert found["none"] == 0
+    assert norms["none"] == 0
     for name in ("words", "size"):
         model.zero_grad(set_to_none=True)
         model(batch).losses[name].backward()
         squares = sum(float(p.grad.square().sum()) for p in shared if p.grad is not None)
-        assert found[name] == pytest.approx(squares**0.5, rel=1e-5)
+        assert norms[name] == pytest.approx(squares**0.5, rel=1e-5)
+
+
+def test_processes_add_up_the_gradient_of_every_parameter() -> None:
+    """Also of one on which this process's share of a loss does not depend: all send alike."""
+
+    messages = []
+
+    class Two(Processes):
+        def summed(self, gradients: list[torch.Tensor]) -> list[torch.Tensor]:
+            messages.extend(each.tolist() for each in gradients)
+            return [2 * each for each in gradients]
+
+    used, unused = (torch.nn.Parameter(torch.ones(2)) for _ in range(2))
+    assert loss_norms({"x": 3 * used[0]}, [used, unused], Two(0, 2)) == {"x": 6.0}
+    assert messages == [[3, 0], [0, 0]]
 
 
 def test_the_shared_part_is_the_encoders() -> None:

@@ -146,8 +146,8 @@ def test_a_resumed_run_computes_its_products_as_it_began(
         products.use_products(noting)
         return noting
 
-    def resumed(folder: Path, begun: Way, going_on: Way) -> tuple[str, Watcher]:
-        with products.using(begun):
+    def resumed(folder: Path, first: Way, going_on: Way) -> tuple[str, Watcher]:
+        with products.using(first):
             train(model(), ToyData(), toy_config(), folder, should_stop=stop_after(5))
         watcher, ending = Watcher(), model()
         del ways[:]
@@ -156,8 +156,8 @@ def test_a_resumed_run_computes_its_products_as_it_began(
                 ending, ToyData(), toy_config(), folder, reporter=watcher, resume=Resume.LATEST
             )  # fmt: skip
             assert products.choice().way == going_on
-        assert result.products == begun
-        assert set(ways) == {begun}
+        assert result.products == first
+        assert set(ways) == {first}
         return weights_hash(ending), watcher
 
     whole, watcher = resumed(tmp_path / "same", "onednn", "onednn")

@@ -66,13 +66,13 @@ def machines(tmp_path: Path) -> Iterator[list[str]]:
 def start(machines: Sequence[str], hosts: Path, command: Sequence[str]) -> list[Forked]:
     """As a torchrun on each machine does."""
     started = []
-    for rank, (machine, place, n) in enumerate(PROCESSES):
+    for rank, (machine, local_rank, n) in enumerate(PROCESSES):
         shared = {
             "MASTER_ADDR": "machine0", "MASTER_PORT": "29500", "WORLD_SIZE": str(len(PROCESSES)),
-            "RANK": str(rank), "LOCAL_RANK": str(place), "LOCAL_WORLD_SIZE": str(n),
+            "RANK": str(rank), "LOCAL_RANK": str(local_rank), "LOCAL_WORLD_SIZE": str(n),
         }  # fmt: skip
-        given = [str(SCRIPT), machines[machine], f"machine{machine}", str(hosts), *command]
-        started.append(Forked(given, os.environ | shared))
+        arguments = [str(SCRIPT), machines[machine], f"machine{machine}", str(hosts), *command]
+        started.append(Forked(arguments, os.environ | shared))
     return started
 
 
@@ -80,11 +80,11 @@ def start(machines: Sequence[str], hosts: Path, command: Sequence[str]) -> list[
 def test_two_machines_train_what_one_does_and_go_on_when_one_is_lost(
     machines: list[str], tmp_path: Path, small_graph: KnowledgeGraph
 ) -> None:
-    given = write_everything(tmp_path, small_graph)
+    fields = write_everything(tmp_path, small_graph)
     without_dropout(tmp_path / "host/config.json")
-    given["as_published"] = True  # as what is run without the command line
-    given["training"] |= {"steps": 12, "checkpoint_steps": 4, "log_every": 4}
-    (tmp_path / "run.yaml").write_text(yaml.safe_dump(given))
+    fields["as_published"] = True  # as what is run without the command line
+    fields["training"] |= {"steps": 12, "checkpoint_steps": 4, "log_every": 4}
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(fields))
     command = ["kept", "pretrain", "-c", str(tmp_path / "run.yaml"), "-o", str(tmp_path / "2"),
                "--shard", "tables", "--shard", "layers"]  # fmt: skip
     started = start(machines, tmp_path / "hosts", command)
@@ -105,7 +105,7 @@ def test_two_machines_train_what_one_does_and_go_on_when_one_is_lost(
         assert not {"resumed", "finished", "checksums.json", "error"} & {*silent.split()}
     state = json.loads((tmp_path / "2/checkpoints/step-00000012/state.json").read_text())
     assert state["environment"]["processes"] == "3"
-    run(given, tmp_path / "1")
+    run(fields, tmp_path / "1")
     one, two = (load_file(tmp_path / f"{n}/model.safetensors") for n in (1, 2))
     require_same_training(two, one, n_steps=12, **RATES)
 

@@ -16,8 +16,8 @@ from tests.kept.training.training_toy import toy_config, toy_model
 
 def test_every_parameter_has_one_optimiser() -> None:
     model = toy_model()
-    made = make_optimisers(model, toy_config())
-    held = [p for o in made.values() for g in o.param_groups for p in g["params"]]
+    optimisers = make_optimisers(model, toy_config())
+    held = [p for o in optimisers.values() for g in o.param_groups for p in g["params"]]
     assert sorted(map(id, held)) == sorted(map(id, model.parameters()))
     assert [id(p) for p in sparse_parameters(model)] == [id(model.entities.weight)]
     assert id(model.entities.weight) not in [id(p) for p in dense_parameters(model)]

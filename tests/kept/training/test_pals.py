@@ -42,8 +42,8 @@ def test_a_layer_with_its_pal_is_the_equation(family: str) -> None:
     states = hosts.run(host, hidden, Visibility(seen))[1]
 
     inner = hidden[0] @ shared.down.weight.T
-    own = layer.pal
-    q, k, v = (inner @ part.weight.T + part.bias for part in (own.query, own.key, own.value))
+    pal = layer.pal
+    q, k, v = (inner @ part.weight.T + part.bias for part in (pal.query, pal.key, pal.value))
     rows = []
     for i in range(4):
         heads = []

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from kept.lab.comparison.data import on_this_machine
-from kept.lab.comparison.experiment import Experiment, shipped_experiments
-from kept.lab.questions.plan import asks_questions
+from kept.lab.comparison.experiment import Experiment
+from kept.lab.comparison.files import asks_questions, shipped_experiments
 from kept.lab.study.addresses import binding_of
 from kept.training import precision
 from kept.training.finetuning.recipes import with_defaults

@@ -42,6 +42,7 @@ PRETRAINED: dict[str, dict[str, Any]] = {
     "kbert": {},
     "kepler": {},
     "kadapter": {},
+    "luke": {},
 }
 RATES = {"rate": 1e-4, "highest_rate": 1e-3}
 """Those of a configuration that names none; the higher is that of tables of entities."""
@@ -49,15 +50,18 @@ PARTS = {"accumulate": 2, "unfreezing": {"order": "gradual", "every": 1}}
 FINETUNED: dict[str, dict[str, Any]] = {
     "tagging": {"format": "conll", "train": "words.conll"},
     "multiple_choice": {"format": "copa", "train": "choices.jsonl"},
-    "classification": {"format": "tsv", "train": "texts.tsv"},
-}
+    "classification": {
+        "format": "tsv", "train": "texts.tsv",
+        "long": "windows", "graph": {"max_words": 7, "max_nodes": 14},
+    },
+}  # fmt: skip
 RUNS = [*PRETRAINED, *FINETUNED]
 
 
 def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
 
 
 def start(command: Sequence[str], n: int) -> list[Forked]:
@@ -77,7 +81,7 @@ def finish(started: Sequence[Forked]) -> list[tuple[int | None, str]]:
     return [(each.returncode, output) for each, output in zip(started, outputs, strict=True)]
 
 
-def runs_of(given: dict[str, Any], folder: Path) -> dict[str, dict[str, Any]]:
+def runs_of(fields: dict[str, Any], folder: Path) -> dict[str, dict[str, Any]]:
     words = "\n\n".join(f"the O\nParis B-x\nof O\nFrance B-y\n{i} O" for i in range(8))
     (folder / "words.conll").write_text(words, encoding="utf-8")
     texts = [f"{'on'[i % 2]}\t{'old' if i % 2 else 'near'} Paris is {i}" for i in range(25)]
@@ -89,16 +93,16 @@ def runs_of(given: dict[str, Any], folder: Path) -> dict[str, dict[str, Any]]:
     ]  # fmt: skip
     rows = "\n".join(map(json.dumps, choices))
     (folder / "choices.jsonl").write_text(rows, encoding="utf-8")
-    training = given["training"] | STEPS
+    training = fields["training"] | STEPS
     runs: dict[str, dict[str, Any]] = {
-        name: given | {"method": name, "training": training} | changes
+        name: fields | {"method": name, "training": training} | changes
         for name, changes in PRETRAINED.items()
     }
     for name, files in FINETUNED.items():
         parts = PARTS if name == "classification" else {}
         runs[name] = {
-            "task": name, "format": files["format"], "train": str(folder / files["train"]),
-            "method": "colake", "host": given["host"], "kg": given["kg"], "dev_share": 0.1,
+            "task": name, **files, "train": str(folder / files["train"]),
+            "method": "colake", "host": fields["host"], "kg": fields["kg"], "dev_share": 0.1,
             "knowledge": "off", "training": training | {"batch_size": 3} | parts,
         }  # fmt: skip
     return runs
@@ -145,13 +149,13 @@ def test_their_log_is_that_of_one(name: str, trained: Path) -> None:
 def test_a_killed_process_ends_the_run_which_resumes_to_the_same_end(
     shard: list[str], tmp_path: Path, small_graph: KnowledgeGraph
 ) -> None:
-    given = write_everything(tmp_path, small_graph)
+    fields = write_everything(tmp_path, small_graph)
     host = json.loads((tmp_path / "host/config.json").read_text())
     host |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     (tmp_path / "host/config.json").write_text(json.dumps(host))
-    given |= {"as_published": True}  # as what is run without the command line
-    given["training"] |= {"steps": 24, "checkpoint_steps": 4, "log_every": 4}
-    (tmp_path / "run.yaml").write_text(yaml.safe_dump(given))
+    fields |= {"as_published": True}  # as what is run without the command line
+    fields["training"] |= {"steps": 24, "checkpoint_steps": 4, "log_every": 4}
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(fields))
     flags = ["-m", "kept", "pretrain", "-c", str(tmp_path / "run.yaml"), "-o", str(tmp_path / "2")]
     started = start([*flags, *shard], 2)
     first = tmp_path / "2/checkpoints/step-00000004"
@@ -170,7 +174,7 @@ def test_a_killed_process_ends_the_run_which_resumes_to_the_same_end(
     assert "finished" not in silent
     assert "resumed from" in output
     assert "step 24 of 24: finished" in output
-    run(given, tmp_path / "1")
+    run(fields, tmp_path / "1")
     one, two = (load_file(tmp_path / f"{n}/model.safetensors") for n in (1, 2))
     require_same_training(two, one, n_steps=24, **RATES)
     if shard:
@@ -198,8 +202,8 @@ def require_ordinary_run(folder: Path) -> None:
 def test_shares_hold_every_sample_and_every_triple_once(
     tmp_path: Path, small_graph: KnowledgeGraph
 ) -> None:
-    given = write_everything(tmp_path, small_graph) | {"method": "kepler"}
-    _, data = assemble(PretrainConfig.read(None, given))
+    fields = write_everything(tmp_path, small_graph) | {"method": "kepler"}
+    _, data = assemble(PretrainConfig.read(None, fields))
     samples = [data.sample(i, epoch=0, seed=0) for i in range(5)]
     whole = data.collate(samples, epoch=0, seed=0, step=0)
     assert whole.triples is not None
@@ -208,8 +212,8 @@ def test_shares_hold_every_sample_and_every_triple_once(
         triples = batch.triples
         assert triples is not None
         places = torch.stack([triples.heads, triples.tails, triples.negative_heads[:, 0]], 1)
-        found: list[list[list[int]]] = triples.texts.node_ids[places].tolist()
-        return found
+        ids: list[list[list[int]]] = triples.texts.node_ids[places].tolist()
+        return ids
 
     for n in (2, 3, 4, 9):
         shares = [share_of(whole, [2, 1, 2], rank, n) for rank in range(n)]

@@ -51,9 +51,9 @@ def test_without_a_checkpoint_a_run_begins(tmp_path: Path, resume: Resume) -> No
 def test_the_last_one_is_taken_or_refused(tmp_path: Path) -> None:
     folder = save(tmp_path / "run" / "checkpoints", 2, 10)
     for resume in (Resume.LATEST, Resume.IF_ANY, Resume.NEWEST_GOOD):
-        found = checkpoint_to_resume(folder, resume, pytest.fail)
-        assert found is not None
-        assert "10" in found.name
+        checkpoint = checkpoint_to_resume(folder, resume, pytest.fail)
+        assert checkpoint is not None
+        assert "10" in checkpoint.name
     with pytest.raises(CheckpointError, match=r"run already holds .*10; resume it \(--resume\)"):
         checkpoint_to_resume(folder, Resume.NEVER, pytest.fail)
 
@@ -79,9 +79,9 @@ def test_damaged_ones_are_set_aside_and_said(tmp_path: Path) -> None:
     assert len(notices) == 3
 
 
-def same(made: TrainState, n_steps: int = 9, *, data: str = "d", **changes: object) -> None:
+def same(state_: TrainState, n_steps: int = 9, *, data: str = "d", **changes: object) -> None:
     config = TrainConfig(**{**CONFIG.model_dump(), **changes})
-    require_same_run(Path("runs/step"), made, config, data, n_steps)
+    require_same_run(Path("runs/step"), state_, config, data, n_steps)
 
 
 def test_the_same_run_goes_on() -> None:
@@ -92,7 +92,7 @@ def test_the_same_run_goes_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "n_steps", "says"),
+    ("state_", "n_steps", "says"),
     [
         (state(fingerprint="other"), 9, "data: fingerprint other, now d"),
         (state(10), 9, "steps: 10 are done, now 9 are requested"),
@@ -103,9 +103,9 @@ def test_the_same_run_goes_on() -> None:
         ),
     ],
 )
-def test_another_run_is_refused(made: TrainState, n_steps: int, says: str) -> None:
+def test_another_run_is_refused(state_: TrainState, n_steps: int, says: str) -> None:
     with pytest.raises(CheckpointError, match="runs/step belongs to another run") as caught:
-        same(made, n_steps)
+        same(state_, n_steps)
     assert str(caught.value).splitlines()[1:] == [f"  {says}"]
 
 

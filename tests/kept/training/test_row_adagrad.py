@@ -101,10 +101,10 @@ def test_a_run_may_name_it_and_older_checkpoints_still_fit() -> None:
 
 
 def test_colake_learns_with_it_and_resumes(tmp_path: Path, small_graph: KnowledgeGraph) -> None:
-    given = write_everything(tmp_path, small_graph)
+    fields = write_everything(tmp_path, small_graph)
     changes = {"row_optimiser": "adagrad", "entity_learning_rate": 0.05}
-    given |= {"options": {"entity_table": "host"}, "training": given["training"] | changes}
-    result = run(given, tmp_path / "run")
+    fields |= {"options": {"entity_table": "host"}, "training": fields["training"] | changes}
+    result = run(fields, tmp_path / "run")
     assert result.first is not None
     assert result.last is not None
     assert result.last.row_gradient_norm is not None

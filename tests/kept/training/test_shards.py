@@ -70,11 +70,11 @@ def by_two(runs: Path) -> None:
 def trained(tmp_path_factory: pytest.TempPathFactory, small_graph: KnowledgeGraph) -> Path:
     """Every run of one process, and of two with parts shared out."""
     folder = tmp_path_factory.mktemp("shards")
-    given = write_everything(folder, small_graph)
-    task = runs_of(given, folder)[TASK]
+    fields = write_everything(folder, small_graph)
+    task = runs_of(fields, folder)[TASK]
     task["training"] |= EVALUATED
-    training = given["training"] | STEPS | {"checkpoint_steps": None}
-    ones = {name: given | {"method": name, "training": training} for name in METHODS}
+    training = fields["training"] | STEPS | {"checkpoint_steps": None}
+    ones = {name: fields | {"method": name, "training": training} for name in METHODS}
     for name in ("ernie", "knowbert", "ktnet"):
         ones[name] |= {"options": {"vector_epochs": 1}}
     ones["words"] |= {"view": {"max_nodes": 60}}  # the tiny host has 64 positions
@@ -154,14 +154,14 @@ def test_their_log_is_that_of_one(name: str, trained: Path) -> None:
 def test_any_number_of_processes_goes_on(
     row_optimiser: str, tmp_path: Path, small_graph: KnowledgeGraph
 ) -> None:
-    given = write_everything(tmp_path, small_graph)
-    training = given["training"] | {"schedule": "constant", "row_optimiser": row_optimiser}
+    fields = write_everything(tmp_path, small_graph)
+    training = fields["training"] | {"schedule": "constant", "row_optimiser": row_optimiser}
 
     def run(steps: int, shard: tuple[str, ...] = ()) -> dict[str, Any]:
-        return given | {"training": training | {"steps": steps, "shard": shard}}
+        return fields | {"training": training | {"steps": steps, "shard": shard}}
 
-    def goes_on(begun: str, name: str) -> None:
-        shutil.copytree(tmp_path / begun, tmp_path / name)
+    def goes_on(first_run: str, name: str) -> None:
+        shutil.copytree(tmp_path / first_run, tmp_path / name)
 
     run_all(write_runs(tmp_path / "one.json", {"half": run(2), "end": run(4)}))
     by_two(write_runs(tmp_path / "two.json", {"half": run(2, BOTH), "end": run(4, BOTH)}))
@@ -205,8 +205,8 @@ def test_what_is_large_is_made_whole_in_a_file_that_goes_with_it(tmp_path: Path)
 
 
 def test_one_process_has_nothing_to_share_out(tmp_path: Path, small_graph: KnowledgeGraph) -> None:
-    given = write_everything(tmp_path, small_graph)
-    flags = ["--kg", given["kg"], "--text", given["text"][0], "--host", given["host"],
+    fields = write_everything(tmp_path, small_graph)
+    flags = ["--kg", fields["kg"], "--text", fields["text"][0], "--host", fields["host"],
              "--steps", "1", "--batch-size", "2", "--shard", "tables"]  # fmt: skip
     ended = CliRunner().invoke(app, ["pretrain", *flags, "-o", str(tmp_path / "run")])
     assert ended.exit_code == 1
@@ -216,30 +216,30 @@ def test_one_process_has_nothing_to_share_out(tmp_path: Path, small_graph: Knowl
 
 
 def test_what_cannot_be_shared_out_is_refused(tmp_path: Path, small_graph: KnowledgeGraph) -> None:
-    given = write_everything(tmp_path, small_graph)
-    plain, _ = assemble(PretrainConfig.read(None, given | {"method": "kbert"}))
+    fields = write_everything(tmp_path, small_graph)
+    plain, _ = assemble(PretrainConfig.read(None, fields | {"method": "kbert"}))
     with pytest.raises(ConfigError, match=r"KBERT has no table with a row for each entity.*layers"):
         share_tables(plain, Processes(0, 2))
     options = {"options": {"sparse_entities": False}}
-    dense, _ = assemble(PretrainConfig.read(None, given | options))
+    dense, _ = assemble(PretrainConfig.read(None, fields | options))
     with pytest.raises(ConfigError, match=r"encoder\.entity_embeddings of CoLAKE has dense"):
         share_tables(dense, Processes(0, 2))
     for faulty in ({"shard": ["heads"]}, {"shard": ["layers"], "averaging": {
         "steps": 2, "distil": True}}):  # fmt: skip
         with pytest.raises(ConfigError, match=r"training\.shard"):
-            PretrainConfig.read(None, given | {"training": given["training"] | faulty})
+            PretrainConfig.read(None, fields | {"training": fields["training"] | faulty})
 
 
 def test_every_method_with_a_row_for_each_entity_can_share_them(
     tmp_path: Path, small_graph: KnowledgeGraph
 ) -> None:
-    given = write_everything(tmp_path, small_graph)
-    found = [
+    fields = write_everything(tmp_path, small_graph)
+    sharing = [
         name
         for name in METHODS
-        if entity_tables(assemble(PretrainConfig.read(None, given | {"method": name}))[0])
+        if entity_tables(assemble(PretrainConfig.read(None, fields | {"method": name}))[0])
     ]
-    assert sorted(found) == sorted([*WITH_TABLES, *NORMALISED, *DENSE])
+    assert sorted(sharing) == sorted([*WITH_TABLES, *NORMALISED, *DENSE])
 
 
 def test_what_is_shared_out_is_of_the_command_not_of_the_run() -> None:
@@ -249,7 +249,7 @@ def test_what_is_shared_out_is_of_the_command_not_of_the_run() -> None:
 
 
 @pytest.mark.parametrize("row_optimiser", ["adam", "adagrad"])
-def test_what_is_foretold_of_a_part_is_held(
+def test_a_forecast_of_a_part_holds(
     row_optimiser: Any, tmp_path: Path, small_graph: KnowledgeGraph
 ) -> None:
     config = TrainConfig(steps=1, batch_size=1, row_optimiser=row_optimiser, shard=("tables",))
@@ -274,13 +274,13 @@ def test_what_is_foretold_of_a_part_is_held(
 def test_scores_and_adapters_of_a_command_are_those_of_one_process(
     tmp_path: Path, small_graph: KnowledgeGraph
 ) -> None:
-    given = write_everything(tmp_path, small_graph)
-    without_dropout(Path(given["host"]) / "config.json")
-    task = runs_of(given, tmp_path)[TASK] | {"dev_share": 0.8, "knowledge": "true", "link": True}
+    fields = write_everything(tmp_path, small_graph)
+    without_dropout(Path(fields["host"]) / "config.json")
+    task = runs_of(fields, tmp_path)[TASK] | {"dev_share": 0.8, "knowledge": "true", "link": True}
     texts = [f"{'on'[i % 2]}\t{'old' if i % 2 else 'near'} Paris is {i}" for i in range(100)]
     Path(task["train"]).write_text("\n".join(texts), encoding="utf-8")
     task["training"] |= {"steps": 6, "evaluate_every": 3, "learning_rate": 0.01}
-    adapter = given | {"method": "kadapter", "training": given["training"] | {"steps": 2}}
+    adapter = fields | {"method": "kadapter", "training": fields["training"] | {"steps": 2}}
     for command, values in (("finetune", task), ("pretrain", adapter)):
         path = write_runs(tmp_path / f"{command}.yaml", values)  # JSON is YAML
         flags = [command, "-c", str(path), "-o"]

@@ -40,8 +40,8 @@ def test_each_epoch_shows_every_sample_once_in_a_new_order(how: dict[str, Any]) 
     for epoch in range(3):
         located = [stream.locate(number + i) for i in range(stream.n_batches(epoch))]
         number += len(located)
-        assert [place[0] for place in located] == [epoch] * len(located)
-        orders.append(np.concatenate([place[1] for place in located]).tolist())
+        assert [place_in_epoch[0] for place_in_epoch in located] == [epoch] * len(located)
+        orders.append(np.concatenate([place_in_epoch[1] for place_in_epoch in located]).tolist())
     assert [sorted(order) for order in orders] == [list(range(24))] * 3
     assert orders[0] != orders[1] != orders[2]
 
@@ -66,7 +66,7 @@ def test_an_order_by_length_is_one_of_data_that_know_their_lengths() -> None:
         def __len__(self) -> int:
             return 1
 
-    class Own:
+    class WithoutLengths:
         fingerprint, per_epoch = "", 1
 
         def share(self, number: int, *, seed: int, rank: int, n: int) -> None: ...
@@ -75,7 +75,7 @@ def test_an_order_by_length_is_one_of_data_that_know_their_lengths() -> None:
     with pytest.raises(ConfigError, match="Uncounted does not, give order shuffled"):
         stream_of(Uncounted(), config)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="Own makes batches in its own order"):
-        stream_of(Own(), config)  # type: ignore[arg-type]
+        stream_of(WithoutLengths(), config)  # type: ignore[arg-type]
 
 
 def test_a_mixture_by_length_keeps_batches_of_one_task() -> None:

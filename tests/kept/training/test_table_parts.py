@@ -111,19 +111,19 @@ def test_every_method_is_made_and_opened_in_parts(
         options = {"vector_epochs": 1}
     if "kars" in options:
         options = {"kars": [{**options["kars"][0], "width": 8, "n_heads": 2}]}
-    given = write_everything(tmp_path, small_graph) | {"method": name, "options": options}
-    training = given["training"] | {"shard": ["tables"]}
-    whole, _ = assemble(PretrainConfig.read(None, given))
-    made = []
+    fields = write_everything(tmp_path, small_graph) | {"method": name, "options": options}
+    training = fields["training"] | {"shard": ["tables"]}
+    whole, _ = assemble(PretrainConfig.read(None, fields))
+    forecasts = []
     for rank in range(2):
         of_process(rank, monkeypatch)
-        model, _ = assemble(PretrainConfig.read(None, given | {"training": training}))
+        model, _ = assemble(PretrainConfig.read(None, fields | {"training": training}))
         require_parts(model, whole, rank)
-        made.append(memory_forecast(model, PretrainConfig.read(
-            None, given | {"training": training}).training, n_processes=2).total)  # fmt: skip
-    assert max(made) < memory_forecast(whole, PretrainConfig.read(None, given).training).total
+        forecasts.append(memory_forecast(model, PretrainConfig.read(
+            None, fields | {"training": training}).training, n_processes=2).total)  # fmt: skip
+    assert max(forecasts) < memory_forecast(whole, PretrainConfig.read(None, fields).training).total
     whole.save_pretrained(tmp_path / "run")
-    going = given | {"start_from": str(tmp_path / "run"), "options": {}}
+    going = fields | {"start_from": str(tmp_path / "run"), "options": {}}
     monkeypatch.delenv("WORLD_SIZE")
     opened, _ = assemble(PretrainConfig.read(None, going))
     of_process(1, monkeypatch)
@@ -134,11 +134,11 @@ def test_every_method_is_made_and_opened_in_parts(
 def test_a_task_begins_with_parts_of_a_model(
     tmp_path: Path, small_graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = write_everything(tmp_path, small_graph)
-    task = runs_of(given, tmp_path)["classification"] | {"knowledge": "true", "link": True}
-    trained, _ = assemble(PretrainConfig.read(None, given))
+    fields = write_everything(tmp_path, small_graph)
+    task = runs_of(fields, tmp_path)["classification"] | {"knowledge": "true", "link": True}
+    trained, _ = assemble(PretrainConfig.read(None, fields))
     trained.save_pretrained(tmp_path / "run")
-    AutoTokenizer.from_pretrained(given["host"]).save_pretrained(tmp_path / "run")
+    AutoTokenizer.from_pretrained(fields["host"]).save_pretrained(tmp_path / "run")
     seal_model(tmp_path / "run")
     for changes in ({}, {"model": str(tmp_path / "run"), "method": None, "host": None}):
         values = {name: v for name, v in (task | changes).items() if v is not None}

@@ -37,8 +37,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:This process .* multi-threaded:D
 class Both:
     """Does the same in two processes; gives what each returned, an error by its class and text."""
 
-    def __init__(self, place: Path) -> None:
-        self.place = place
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
 
     def __call__(self, work: Work) -> tuple[Any, Any]:
         out, into = os.pipe()
@@ -62,7 +62,7 @@ class Both:
 
     def _result(self, work: Work, rank: int) -> Any:
         distributed.init_process_group(
-            "gloo", init_method=f"file://{self.place}", rank=rank, world_size=2,
+            "gloo", init_method=f"file://{self.folder}", rank=rank, world_size=2,
             timeout=timedelta(seconds=20),
         )  # fmt: skip
         try:
@@ -118,7 +118,7 @@ def test_a_place_is_claimed_for_all_or_refused_to_all(both: Both, tmp_path: Path
             return path.name
 
     assert both(work) == ("run", "run")
-    both.place = tmp_path / "second meeting"
+    both.folder = tmp_path / "second meeting"
     with claim(tmp_path / "run"):
         first, second = both(work)
     assert first == second

@@ -73,8 +73,8 @@ def linked_texts(graph: KnowledgeGraph, times: int = 3) -> list[LinkedText]:
             text += part
             if name == "":
                 break
-            found = None if name is None else graph.entities.find(name)
-            surface = "nobody" if found is None else graph.label(found)
+            entity = None if name is None else graph.entities.find(name)
+            surface = "nobody" if entity is None else graph.label(entity)
             mention = Mention(len(text), len(text) + len(surface))
             candidates = () if name is None else (Candidate(name, 1.0, 1.0),)
             links.append(Link(mention, candidates, name, 0.5))

@@ -50,26 +50,28 @@ def training_of(kind: str, host_folder: Path) -> Training:
     """Three steps or more on six questions, of batches of odd sizes, around a host of its own."""
     runs = QuestionTrial(plan_of(host_folder), host_folder, host_folder)
     host, prompting = load_decoder(host_folder), runs.prompting
-    given = items_under(runs.test_questions, "true", 0)
+    items = items_under(runs.test_questions, "true", 0)
     if kind in ("words-lora", "nodes-lora"):
         plan = ReadingPlan(n_steps=3, batch_size=3)
         facts_as = "words" if kind == "words-lora" else "nodes"
         reader_host = of_questions.with_lora(host, 0)
-        return of_questions.reading(reader_host, prompting, facts_as, given, plan, 0)
+        return of_questions.reading(reader_host, prompting, facts_as, items, plan, 0)
     if kind == "lora":  # the second batch of an epoch has one fact: none for a second process
         plan = RememberingPlan(n_epochs=2, batch_size=5)
         return of_questions.remembering(
-            of_questions.with_lora(host, 0), prompting, given, plan, 0
+            of_questions.with_lora(host, 0), prompting, items, plan, 0
         )  # fmt: skip
     if kind == "adapter":
-        beside = AdapterPlan(n_epochs=2, batch_size=5)
+        adapter_plan = AdapterPlan(n_epochs=2, batch_size=5)
         sizes = {"layers": (1, 2, 3), "width": 12, "n_heads": 3, "n_layers": 1, "dropout": 0.0}
         with torch_draws(0, "initial weights"):
             adapter = DecoderAdapter(host, sizes).eval()
-        return of_questions.remembering_with_adapter(host, adapter, prompting, given, beside, 0)
+        return of_questions.remembering_with_adapter(
+            host, adapter, prompting, items, adapter_plan, 0
+        )
     if kind.startswith("prompt"):
         soft = SoftPromptPlan(n_steps=3, n_aligned=4, width=8, batch_size=3)
-        vectors = LabelSentences.of(given.graph, WordVectors())
+        vectors = LabelSentences.of(items.graph, WordVectors())
         with torch_draws(0, "initial weights"):
             prompter = GraphPrompter(
                 host, SoftPromptOptions(vector_width=WordVectors.width, n_soft=8, width=8)
@@ -78,7 +80,7 @@ def training_of(kind: str, host_folder: Path) -> Training:
         make = of_questions.prompting_by_words
         if kind == "prompt-answers":
             make = of_questions.prompting_by_answers
-        return make(reader, given, soft, 0)
+        return make(reader, items, soft, 0)
     words = HostWords(host, prompting.tokenizer)
     base = KnowledgeBase.of_graph(runs.sets[0].graph, WordVectors(), words)
     texts = drawn_texts(base, prompting.tokenizer, 16, 0)

@@ -36,19 +36,19 @@ def without_dropout(model: nn.Module) -> nn.Module:
     return model
 
 
-def run(given: dict[str, Any], folder: Path) -> TrainResult:
+def run(fields: dict[str, Any], folder: Path) -> TrainResult:
     """Train, from the last checkpoint in `folder` if there is one; it gets what is held here."""
     model: nn.Module
     data: PretrainingData
     evaluate = None
-    if "task" in given:
-        task = FinetuneConfig.read(None, given)
-        made = finetuning.assemble(task)
-        model, data, config = made.model, made.data, task.training
+    if "task" in fields:
+        task = FinetuneConfig.read(None, fields)
+        assembled = finetuning.assemble(task)
+        model, data, config = assembled.model, assembled.data, task.training
         if config.evaluate_every:
-            evaluate = partial(made.evaluate, together=processes())
+            evaluate = partial(assembled.evaluate, together=processes())
     else:
-        pretrained = PretrainConfig.read(None, given)
+        pretrained = PretrainConfig.read(None, fields)
         (model, data), config = pretraining.assemble(pretrained), pretrained.training
     model = without_dropout(model)
     result = train(model, data, config, folder, evaluate=evaluate, resume=Resume.IF_ANY)
@@ -58,8 +58,8 @@ def run(given: dict[str, Any], folder: Path) -> TrainResult:
 
 
 def run_all(path: Path) -> None:
-    for name, given in json.loads(path.read_text(encoding="utf-8")).items():
-        run(given, path.parent / f"{name}-{rank_and_size().n}")
+    for name, fields in json.loads(path.read_text(encoding="utf-8")).items():
+        run(fields, path.parent / f"{name}-{rank_and_size().n}")
 
 
 if __name__ == "__main__":

@@ -96,8 +96,8 @@ def test_commands_allocate_as_the_system_does_unless_told_otherwise() -> None:
         "import pyarrow; print(pyarrow.default_memory_pool().backend_name)"
     )
     report = {"ARROW_DEFAULT_MEMORY_POOL": "mimalloc"}
-    for own, wanted in (({}, "system"), (report, "mimalloc")):
-        environment = {k: v for k, v in os.environ.items() if k not in report} | own
+    for settings, wanted in (({}, "system"), (report, "mimalloc")):
+        environment = {k: v for k, v in os.environ.items() if k not in report} | settings
         done = subprocess.run(
             [sys.executable, "-c", code],
             env=environment,

@@ -77,7 +77,7 @@ def test_strings_are_distinct_and_sorted(name: str, is_sorted: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("check", "good", "bad", "told"),
+    ("check", "good", "bad", "message"),
     [
         (lambda c: require_ascending(c, "x"), [1, 2, 9], [1, 1, 9], "not sorted"),
         (lambda c: require_ascending(c, "x"), [1], [1, 9, 2], "not sorted"),
@@ -95,11 +95,11 @@ def test_strings_are_distinct_and_sorted(name: str, is_sorted: bool) -> None:
     ],
 )
 def test_what_is_asked_of_numbers(
-    check: Callable[[dict[str, Any]], None], good: list[Any], bad: list[Any], told: str
+    check: Callable[[dict[str, Any]], None], good: list[Any], bad: list[Any], message: str
 ) -> None:
     kind = np.float64 if any(isinstance(value, float) for value in [*good, *bad]) else np.int64
     check({"x": np.array(good, kind)})
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=message):
         check({"x": np.array(bad, kind)})
 
 
@@ -154,7 +154,7 @@ def test_a_part_is_named_by_what_is_said_of_it_and_its_files(tmp_path: Path) -> 
         assert re.fullmatch("[0-9a-f]{16}", name)
 
 
-def test_parts_are_added_beside_the_others_and_equal_ones_lie_once(tmp_path: Path) -> None:
+def test_parts_are_added_and_equal_rows_are_stored_once(tmp_path: Path) -> None:
     folder = tmp_path / "toy"
     one, other = ({"n": 1}, columns(["a"], [0])), ({"n": 2}, columns(["b"], [1]))
     write_parts(folder, FORMAT, LAYOUT, {"of": "all"}, [one], force=False)

@@ -72,7 +72,7 @@ def test_no_damage_to_a_graph_is_silent_or_a_crash(
 
 
 @pytest.mark.parametrize(
-    ("column", "place", "value", "told"),
+    ("column", "position", "value", "message"),
     [
         ("triples", (0, 0), 99, "heads holds"),
         ("triples", (0, 1), -1, "relations of triples holds -1"),
@@ -89,20 +89,20 @@ def test_no_damage_to_a_graph_is_silent_or_a_crash(
     ],
 )
 def test_ids_lead_nowhere_else_whoever_sealed_them(
-    kg: Path, column: str, place: int, value: int, told: str
+    kg: Path, column: str, position: int, value: int, message: str
 ) -> None:
     rows = np.load(kg / f"{column}.npy")
-    rows[place] = value
+    rows[position] = value
     np.save(kg / f"{column}.npy", rows)
     forge(kg, {})
-    with pytest.raises(StoreError, match=told) as caught:
+    with pytest.raises(StoreError, match=message) as caught:
         KnowledgeGraph.open(kg)
     assert str(kg) in str(caught.value)
 
 
 @pytest.mark.parametrize("n_rows", [1, 2, 7, 15])
 @pytest.mark.parametrize(
-    ("column", "rows", "told"),
+    ("column", "rows", "message"),
     [
         ("triples", (6, 7), "not sorted"),
         ("triples", (7, 8), "not sorted"),
@@ -112,7 +112,7 @@ def test_ids_lead_nowhere_else_whoever_sealed_them(
     ],
 )
 def test_damage_is_found_wherever_blocks_of_rows_begin(
-    kg: Path, column: str, rows: tuple[int, int], told: str, n_rows: int,
+    kg: Path, column: str, rows: tuple[int, int], message: str, n_rows: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setattr("kg_loaders.disk.folder.ROWS_AT_ONCE", n_rows)
@@ -123,7 +123,7 @@ def test_damage_is_found_wherever_blocks_of_rows_begin(
         values[rows[0], 0] = values[rows[1], 0]  # offsets still count
     np.save(kg / f"{column}.npy", values)
     forge(kg, {})
-    with pytest.raises(StoreError, match=told):
+    with pytest.raises(StoreError, match=message):
         KnowledgeGraph.open(kg)
 
 

@@ -284,7 +284,7 @@ def test_another_note_is_none(text: str) -> None:
     assert not relation_texts(text)
 
 
-def test_a_strangers_data_of_that_name_is_data(tmp_path: Path) -> None:
+def test_data_of_other_programs_with_that_name_are_data(tmp_path: Path) -> None:
     theirs = nx.DiGraph()
     theirs.add_node("a", label="A", kept="mine")
     theirs.add_edge("a", "b", relation="r", kept="[]")

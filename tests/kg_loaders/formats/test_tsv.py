@@ -85,7 +85,7 @@ def test_texts(tmp_path: Path) -> None:
     assert (report.n_comment, report.n_blank, report.n_skipped, report.n_lines) == (2, 1, 1, 12)
 
 
-def test_description_beside_label(tmp_path: Path) -> None:
+def test_a_description_with_a_label(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("a\tA\tan a\nb\t\tonly described\n")
     report = DamageReport()
     texts = list(read_texts(tmp_path / "x", report, is_relation=True))

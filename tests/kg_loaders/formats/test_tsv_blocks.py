@@ -170,13 +170,13 @@ def test_far_numbers_need_no_table_of_their_size() -> None:
     assert graph_from_records([block]).content_hash == graph_from_records(rows).content_hash
 
 
-@pytest.mark.parametrize("place", [0, 1, 5000, 9999])
-def test_a_bad_line_is_named_where_it_is(place: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("line_number", [0, 1, 5000, 9999])
+def test_a_bad_line_is_named_where_it_is(line_number: int, tmp_path: Path) -> None:
     lines = [f"Q{i}\tP1\tQ1" for i in range(10_000)]
-    offset = len("\n".join([*lines[:place], ""]))
-    lines[place] = "Q1\tP1"
+    offset = len("\n".join([*lines[:line_number], ""]))
+    lines[line_number] = "Q1\tP1"
     (tmp_path / "x.tsv").write_text("\n".join(lines))
-    with pytest.raises(DamageError, match=rf"x\.tsv, line {place + 1} \(byte {offset}\)"):
+    with pytest.raises(DamageError, match=rf"x\.tsv, line {line_number + 1} \(byte {offset}\)"):
         load([tmp_path / "x.tsv"])
     graph, report = load([tmp_path / "x.tsv"], policy="skip")
     assert (graph.n_triples, report.n_rejected, report.n_lines) == (9999, 1, 10_000)

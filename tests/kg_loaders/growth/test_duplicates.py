@@ -37,12 +37,20 @@ def test_pairs_come_with_their_reasons_the_likeliest_first() -> None:
     assert first.same is None
     assert first.labels == ("Paris", "PARIS")
     assert first.same_types == 1.0
-    assert first.same_facts == pytest.approx(2 / 6, abs=1e-4)
-    assert first.score == pytest.approx(0.5 + 0.25 + 0.25 / 3, abs=1e-4)
+    assert first.same_facts == 0.3333
+    assert first.score == 0.8333, "0.5 + 0.25 + 0.25 / 3, to four digits"
     assert [(pair.keep, pair.drop, pair.same_types) for pair in others] == [
         ("Q90", "hilton", 0.0), ("paris", "hilton", 0.0)
     ]  # fmt: skip
     assert {pair.score for pair in others} == {0.35}
+
+
+def test_shares_have_four_digits() -> None:
+    """Of three types, and so of three facts, one in common."""
+    types = [Triple(e, "P31", kind) for e, kinds in (("a", "xy"), ("b", "yz")) for kind in kinds]
+    names = [Text(entity, TextKind.LABEL, "N", "en") for entity in "ab"]
+    (pair,) = propose(graph_from_records([*types, *names]))
+    assert (pair.same_types, pair.same_facts, pair.score) == (0.3333, 0.3333, 0.6667)
 
 
 def test_common_names_propose_nothing() -> None:

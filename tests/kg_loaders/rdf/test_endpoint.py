@@ -44,7 +44,7 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.store = ox.Store()
         self.store.load(TURTLE.encode(), ox.RdfFormat.TURTLE)
-        self.asked, self.agents = list[str](), list[str]()
+        self.queries, self.agents = list[str](), list[str]()
         self.faults = list[tuple[int, dict[str, str], bytes]]()
         self.most_rows = 1000
 
@@ -59,7 +59,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         query = parse_qs(body.decode())["query"][0]
-        self.server.asked.append(query)
+        self.server.queries.append(query)
         self.server.agents.append(self.headers["User-Agent"])
         if self.server.faults:
             code, headers, content = self.server.faults.pop(0)
@@ -103,7 +103,7 @@ def test_it_is_the_graph_of_the_same_triples_in_a_file(server: Server, tmp_path:
     graph = KnowledgeGraph.open(tmp_path / "kg")
     assert graph.content_hash == expected.content_hash
     assert list(graph.manifest.sources) == ["127.0.0.1.nt"]
-    assert [q.split("LIMIT ")[1] for q in server.asked] == [
+    assert [q.split("LIMIT ")[1] for q in server.queries] == [
         f"3 OFFSET {offset}" for offset in (0, 3, 6, N_ROWS)
     ]
     assert set(server.agents) == {"kept (me@example.org)"}
@@ -125,7 +125,7 @@ def test_a_reading_that_was_cut_goes_on_behind_the_last_page(
 ) -> None:
     calm = Endpoint(server.url, page_rows=3, pause=0)
     whole = fetch(calm, QUERY, tmp_path / "whole", sleep=lambda _: None)
-    server.asked.clear()
+    server.queries.clear()
 
     def cut(n_rows: int) -> None:
         if n_rows == 6:
@@ -133,10 +133,10 @@ def test_a_reading_that_was_cut_goes_on_behind_the_last_page(
 
     with pytest.raises(KeyboardInterrupt):
         fetch(calm, QUERY, tmp_path / "cut", report=cut, sleep=lambda _: None)
-    n_asked = len(server.asked)
+    n_asked = len(server.queries)
     resumed = fetch(calm, QUERY, tmp_path / "cut", sleep=lambda _: None)
     assert resumed.read_bytes() == whole.read_bytes()
-    assert "OFFSET 6" in server.asked[n_asked]
+    assert "OFFSET 6" in server.queries[n_asked]
     with pytest.raises(SourceError, match="to another query; remove it, or name another folder"):
         fetch(calm, QUERY + " ", tmp_path / "cut")
 
@@ -213,9 +213,18 @@ def test_an_endpoint_needs_a_query_and_an_output_that_may_be_written(
     (tmp_path / "kg").mkdir()
     (tmp_path / "kg" / "mine").touch()
     (tmp_path / "q.rq").write_text(QUERY)
-    asked = ["kg", "build", "--sparql", server.url, "--query", str(tmp_path / "q.rq"), "-o", out]
-    assert CliRunner().invoke(app, asked).exit_code == 1
-    assert server.asked == []
+    arguments = [
+        "kg",
+        "build",
+        "--sparql",
+        server.url,
+        "--query",
+        str(tmp_path / "q.rq"),
+        "-o",
+        out,
+    ]
+    assert CliRunner().invoke(app, arguments).exit_code == 1
+    assert server.queries == []
 
 
 # ---- servers that are broken or hostile ----------------------------------------------------------
@@ -258,7 +267,7 @@ def test_an_endpoint_that_ignores_offset_is_named(
     message = refused(server, tmp_path / "pages")
     assert "rows again for OFFSET" in message
     assert "SELECT DISTINCT" in message
-    assert len(server.asked) <= len(pages)
+    assert len(server.queries) <= len(pages)
 
 
 def test_an_endpoint_that_ignores_limit_is_named(server: Server, tmp_path: Path) -> None:
@@ -270,7 +279,7 @@ def test_rows_without_end_are_bounded(server: Server, tmp_path: Path) -> None:
     server.faults = [(200, {}, page(f"u:{n}", f"u:{n}b")) for n in range(50)]
     message = refused(server, tmp_path / "pages", most_rows=10)
     assert "more than 10 rows; if you trust it, take more with --most-rows" in message
-    assert len(server.asked) == 6
+    assert len(server.queries) == 6
 
 
 @pytest.mark.parametrize("code", [301, 302, 303])
@@ -282,7 +291,7 @@ def test_a_redirect_that_loses_the_query_is_named(
     assert f"with {code}, which loses the query; name that address: --sparql {server.url}2" in (
         message
     )
-    assert len(server.asked) == 1
+    assert len(server.queries) == 1
 
 
 @pytest.mark.parametrize("code", [307, 308])
@@ -314,7 +323,7 @@ def test_a_redirect_elsewhere_is_not_followed(
 def test_redirects_in_a_circle_end(server: Server, tmp_path: Path) -> None:
     server.faults = [(307, {"Location": server.url}, b"")] * 50
     assert "refused the query: 307" in refused(server, tmp_path / "pages")
-    assert len(server.asked) < 15
+    assert len(server.queries) < 15
 
 
 class Slow(socketserver.StreamRequestHandler):
@@ -362,9 +371,9 @@ def test_drips_and_floods_are_bounded(
 ) -> None:
     with Drip(start, more, pause) as running:
         threading.Thread(target=running.serve_forever, daemon=True).start()
-        begun = time.monotonic()
+        started = time.monotonic()
         budget = ReaderBudget(document_bytes=1_000_000)
         message = refused(running, tmp_path / "pages", budget=budget)  # type: ignore[arg-type]
         assert re.search(words, message)
-        assert time.monotonic() - begun < 20
+        assert time.monotonic() - started < 20
         running.shutdown()

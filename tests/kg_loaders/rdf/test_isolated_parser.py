@@ -102,12 +102,12 @@ def test_everything_is_installed_through_an_import_hook(tmp_path: Path, files: l
 
 def test_kg_loaders_alone_is_found_by_a_hook_of_the_program(files: list[Path]) -> None:
     """A finder that no .pth file brings: the folder of kg_loaders is handed on."""
-    own = str(Path(kg_loaders.__file__).parents[1])
-    others = [folder for folder in libraries() if folder != own]
+    library = str(Path(kg_loaders.__file__).parents[1])
+    others = [folder for folder in libraries() if folder != library]
     if not others:
         pytest.skip("kept is in the same folder as its libraries here: there is nothing to hide")
-    setup = f"import sys; sys.path += {others!r}\n" + HOOK.format(folders=[own])
-    assert run(setup, files, [own]) == EXPECTED
+    setup = f"import sys; sys.path += {others!r}\n" + HOOK.format(folders=[library])
+    assert run(setup, files, [library]) == EXPECTED
 
 
 def test_a_folder_of_pth_files_and_one_of_links(tmp_path: Path, files: list[Path]) -> None:

@@ -145,10 +145,10 @@ PLACES = ("u:{}", "u:x{}", "{}:x", "u{}:x", "http://{}/", "http://a{}/", "http:/
           "http://a/#{}", "http://a/b{}c/d")  # fmt: skip
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_every_character_of_an_iri(place: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("template", PLACES)
+def test_every_character_of_an_iri(template: str, tmp_path: Path) -> None:
     """Wherever it stands; a regular line is never one that the strict parser refuses."""
-    lines = [f"<{place.format(c)}> <u:p> <u:y> ." for c in PRINTABLE]
+    lines = [f"<{template.format(c)}> <u:p> <u:y> ." for c in PRINTABLE]
     path = written(tmp_path / "x.nt", lines)
     assert outcome(read_in_blocks, path) == outcome(read, path)
 
@@ -185,13 +185,13 @@ def test_blocks_meet_at_any_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert load([path], policy="skip")[0].content_hash == hash_of_whole
 
 
-@pytest.mark.parametrize("place", [0, 1, 5000, 9999])
-def test_a_bad_line_is_named_where_it_is(place: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("line_number", [0, 1, 5000, 9999])
+def test_a_bad_line_is_named_where_it_is(line_number: int, tmp_path: Path) -> None:
     lines = [f"<u:{i}> <u:p> <u:y> ." for i in range(10_000)]
-    offset = len("\n".join([*lines[:place], ""]))
-    lines[place] = '<u:x> <u:p> "\\q" .'
+    offset = len("\n".join([*lines[:line_number], ""]))
+    lines[line_number] = '<u:x> <u:p> "\\q" .'
     path = written(tmp_path / "x.nt", lines)
-    with pytest.raises(DamageError, match=rf"x\.nt, line {place + 1} \(byte {offset}\)"):
+    with pytest.raises(DamageError, match=rf"x\.nt, line {line_number + 1} \(byte {offset}\)"):
         load([path])
     graph, report = load([path], policy="skip")
     assert (graph.n_triples, report.n_rejected, report.n_lines) == (9999, 1, 10_000)

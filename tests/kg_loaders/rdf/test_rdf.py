@@ -229,9 +229,9 @@ def test_relative_iris_have_a_base(name: str, tmp_path: Path) -> None:
             graphs.append(set(load(path, report)))
         (note,) = report.notes
         assert note.startswith(f"relative IRIs of {path} are relative to {DEFAULT_BASE}; give ")
-        own = DamageReport()
-        assert Triple(X, P, Y) in load(path, own, base_iri=A)
-        assert not own.notes
+        base_report = DamageReport()
+        assert Triple(X, P, Y) in load(path, base_report, base_iri=A)
+        assert not base_report.notes
     assert graphs[0] == graphs[1]
     assert {t.head for t in graphs[0] if isinstance(t, Triple)} == {f"{DEFAULT_BASE}x"}
 

@@ -19,7 +19,7 @@ from kg_loaders.reading.unpacking import BLOCK_BYTES
 
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 DOTTED = "http://e.org/a/b/../c/"
-MENDED = "http://e.org/a/c/"
+WITHOUT_DOTS = "http://e.org/a/c/"
 P = "http://e.org/p"
 
 
@@ -52,10 +52,10 @@ def test_a_base_with_dot_segments_is_refused_with_its_remedy(tmp_path: Path, for
             with pytest.raises(SourceError, match=rf"facts\.{format}: the base .*\.\. in it"):
                 list(read(path, report))
     path.write_text(WRITERS[format](DOTTED), encoding="utf-8")
-    with pytest.raises(SourceError, match=f"write it without them, as {MENDED}") as error:
+    with pytest.raises(SourceError, match=f"write it without them, as {WITHOUT_DOTS}") as error:
         list(read(path, DamageReport()))
-    path.write_text(WRITERS[format](MENDED), encoding="utf-8")
-    assert list(read(path, DamageReport())) == [Triple("http://e.org/a/s", P, f"{MENDED}o")]
+    path.write_text(WRITERS[format](WITHOUT_DOTS), encoding="utf-8")
+    assert list(read(path, DamageReport())) == [Triple("http://e.org/a/s", P, f"{WITHOUT_DOTS}o")]
     with pytest.raises(SourceError, match="the option base_iri"):
         list(read(path, DamageReport(), base_iri=DOTTED))
     assert DOTTED in str(error.value)
@@ -83,12 +83,14 @@ def test_a_base_on_two_blocks_and_a_nested_one(tmp_path: Path) -> None:
 
 def test_what_only_looks_like_a_base_is_none(tmp_path: Path) -> None:
     path = tmp_path / "facts.ttl"
-    path.write_text(f"# @base <{DOTTED}>\n{turtle(MENDED)}", encoding="utf-8")
-    assert list(read(path, DamageReport())) == [Triple("http://e.org/a/s", P, f"{MENDED}o")]
+    path.write_text(f"# @base <{DOTTED}>\n{turtle(WITHOUT_DOTS)}", encoding="utf-8")
+    assert list(read(path, DamageReport())) == [Triple("http://e.org/a/s", P, f"{WITHOUT_DOTS}o")]
     path = tmp_path / "facts.jsonld"
-    path.write_text(jsonld(MENDED)[:-1] + f', "http://e.org/q": "\\"@base\\": \\"{DOTTED}\\""}}')
+    path.write_text(
+        jsonld(WITHOUT_DOTS)[:-1] + f', "http://e.org/q": "\\"@base\\": \\"{DOTTED}\\""}}'
+    )
     report = DamageReport()
-    assert list(read(path, report)) == [Triple("http://e.org/a/s", P, f"{MENDED}o")]
+    assert list(read(path, report)) == [Triple("http://e.org/a/s", P, f"{WITHOUT_DOTS}o")]
     assert report.skipped == {"literal of http://e.org/q": 1}
     watch = BaseWatch("json")
     watch.see(b'{"@base": "http://e/\\x/../"}')  # malformed: the parser says so

@@ -41,10 +41,10 @@ def document(name: str, base: str) -> str:
         return json.dumps({"@context": context, "@id": "http://x/x", **tails})
     if name == "x.rdf":
         tails_ = "".join(f'<r:r{n} rdf:resource="{reference}"/>' for n, reference in references)
-        own = f' xml:base="{base}"' if base else ""
+        base_attribute = f' xml:base="{base}"' if base else ""
         return (
             '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:r="http://r/"'
-            f'{own}><rdf:Description rdf:about="http://x/x">{tails_}</rdf:Description></rdf:RDF>'
+            f'{base_attribute}><rdf:Description rdf:about="http://x/x">{tails_}</rdf:Description></rdf:RDF>'
         )
     lines = [f"<http://x/x> <http://r/r{n}> <{reference}> ." for n, reference in references]
     return "\n".join([f"@base <{base}> ."] * bool(base) + lines)

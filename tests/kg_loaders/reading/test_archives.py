@@ -39,8 +39,8 @@ def test_the_one_file_of_an_archive(tmp_path: Path, method: int) -> None:
     expected, _ = load([tmp_path / "x.tsv"])
     members = {"d/": "", "d/x.tsv": TEXT, "__MACOSX/d/._x.tsv": "no", "d/.DS_Store": b"\0"}
     path = archive(tmp_path / "data.ZIP", members, method)
-    for place in (path, tmp_path / "data.ZIP::d/x.tsv", path / "d/x.tsv"):
-        graph, report = load([place], n_workers=2)
+    for source in (path, tmp_path / "data.ZIP::d/x.tsv", path / "d/x.tsv"):
+        graph, report = load([source], n_workers=2)
         report.check()
         assert graph.content_hash == expected.content_hash
 
@@ -147,9 +147,9 @@ def test_two_members_of_one_name_are_no_one_file(tmp_path: Path) -> None:
 def test_a_bomb_is_refused(tmp_path: Path, method: int) -> None:
     path = archive(tmp_path / "x.zip", {"a.tsv": bytes(100_000_000)}, method)
     assert path.stat().st_size < 200_000
-    for place in (path, Path(f"{path}::a.tsv")):
+    for source in (path, Path(f"{path}::a.tsv")):
         with pytest.raises(BudgetError, match="the limit expansion is 200"):
-            list(read_lines(place, DamageReport("skip"), max_line_bytes=1000))  # type: ignore[arg-type]
+            list(read_lines(source, DamageReport("skip"), max_line_bytes=1000))  # type: ignore[arg-type]
 
 
 def test_xz_that_asks_for_too_much_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

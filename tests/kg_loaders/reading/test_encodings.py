@@ -20,12 +20,14 @@ def blocks(data: bytes, size: int) -> Iterator[bytes]:
 
 @pytest.mark.parametrize("size", [1, 2, 3, 1000])
 @pytest.mark.parametrize(
-    ("encoding", "given"),
+    ("encoding", "stated_encoding"),
     [("utf-8", None), ("utf-8", "utf8"), ("utf-16", None), ("utf-16-be", "utf-16-be"),
      ("gb18030", "gb18030")],
 )  # fmt: skip
-def test_text_is_read_whatever_its_blocks(encoding: str, given: str | None, size: int) -> None:
-    read = list(as_utf8(blocks(TEXT.encode(encoding), size), given))
+def test_text_is_read_whatever_its_blocks(
+    encoding: str, stated_encoding: str | None, size: int
+) -> None:
+    read = list(as_utf8(blocks(TEXT.encode(encoding), size), stated_encoding))
     assert b"".join(read).decode().removeprefix("\ufeff") == TEXT
     assert all(read), "no block is empty"
 

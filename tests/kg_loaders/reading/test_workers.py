@@ -136,7 +136,7 @@ def folder_of(path: Path) -> dict[str, bytes]:
     }
 
 
-def begun(*arguments: Any, **options: Any) -> ProcessPoolExecutor:
+def start_pool(*arguments: Any, **options: Any) -> ProcessPoolExecutor:
     """A pool that takes work at once, so that these small files are not read before it begins."""
     pool = ProcessPoolExecutor(*arguments, **options)
     pool.submit(os.getpid).result()
@@ -145,7 +145,7 @@ def begun(*arguments: Any, **options: Any) -> ProcessPoolExecutor:
 
 def by_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no thread read."""
-    monkeypatch.setattr(reading, "ProcessPoolExecutor", begun)
+    monkeypatch.setattr(reading, "ProcessPoolExecutor", start_pool)
     monkeypatch.setattr(reading, "ODD_SHARE", -1.0)
 
 

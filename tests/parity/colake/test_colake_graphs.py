@@ -153,14 +153,14 @@ def mask_sample(
     new, labels = ids.clone(), torch.full_like(ids, IGNORE)
     for kind in NodeKind:
         nodes = kinds == int(kind)
-        tokens, asked = colake_masking(
+        tokens, kinds_of_labels = colake_masking(
             ids[nodes].tolist(),
             mask_id=masks[kind],
             n_tokens=sizes[kind],
             anchors=anchors if kind is NodeKind.ENTITY else None,
         )
         new[nodes] = torch.tensor(tokens, dtype=torch.int64)
-        kind_labels = torch.tensor(asked, dtype=torch.int64)
+        kind_labels = torch.tensor(kinds_of_labels, dtype=torch.int64)
         labels[nodes] = torch.where(kind_labels == -1, IGNORE, kind_labels)
     return dataclasses.replace(batch, node_ids=new[None], node_labels=labels[None])
 
@@ -215,9 +215,12 @@ def test_masking_calls(golden: dict[str, Any], compared: Any) -> None:
     options = {"masked_lm_prob": "probability", "max_predictions_per_seq": "max_predictions"}
     options |= {"anchor_nodes": "anchors"}
     for call in golden["masking_calls"]:
-        given = {ours: call[theirs] for theirs, ours in options.items() if theirs in call}
+        options_of_call = {ours: call[theirs] for theirs, ours in options.items() if theirs in call}
         tokens, labels = colake_masking(
-            call["tokens"], mask_id=call["mask_index"], n_tokens=call["vocab_size"], **given
+            call["tokens"],
+            mask_id=call["mask_index"],
+            n_tokens=call["vocab_size"],
+            **options_of_call,
         )
         compared.equal("masking_calls.tokens", tokens, call["output_tokens"])
         compared.equal("masking_calls.labels", labels, call["labels"])

@@ -112,12 +112,12 @@ def test_states_logits_and_losses(
         compared.close(name, anywhere[~real], expected[name][~real], atol=AT_PADDING)
     for name, value in logits_of(model, whole[-1], batch).items():
         kind, best = BLOCKS[name]
-        shown = real[batch.node_kinds == kind].view(len(value), -1)
+        is_kind = real[batch.node_kinds == kind].view(len(value), -1)
         actual, theirs = value.detach(), expected[name]
-        compared.close(name, actual[shown], theirs[shown], atol=ATOL)
-        compared.close(name, actual[~shown], theirs[~shown], atol=AT_PADDING)
-        predicted = actual.argmax(-1)[shown]
-        compared.equal(best, predicted.tolist(), expected[best][shown].tolist())
+        compared.close(name, actual[is_kind], theirs[is_kind], atol=ATOL)
+        compared.close(name, actual[~is_kind], theirs[~is_kind], atol=AT_PADDING)
+        predicted = actual.argmax(-1)[is_kind]
+        compared.equal(best, predicted.tolist(), expected[best][is_kind].tolist())
     losses = output.losses
     for name, theirs in (("word", "masked_lm"), ("entity", "ent_masked_lm")):
         compared.close(theirs, losses[name], expected[f"{theirs}_loss"], atol=ATOL)

@@ -38,7 +38,7 @@ def settings(folder: Path) -> dict[str, Any]:
     return result
 
 
-def made(folder: Path) -> KnowledgeForPreTraining:
+def model_of(folder: Path) -> KnowledgeForPreTraining:
     """The pre-training model; row 0 of the original's table is the zero vector of no entity."""
     table = load(folder, "inputs")["entity_table"]
     assert not table[0].any()
@@ -48,7 +48,7 @@ def made(folder: Path) -> KnowledgeForPreTraining:
 
 @pytest.fixture(scope="module", params=["eager", "sdpa"])
 def model(folder: Path, request: pytest.FixtureRequest) -> KnowledgeForPreTraining:
-    loaded = made(folder)
+    loaded = model_of(folder)
     loaded.set_attn_implementation(request.param)
     assert loaded.encoder.host.config._attn_implementation == request.param
     return loaded
@@ -192,7 +192,7 @@ def test_key_table_round_trip(folder: Path, model: KnowledgeForPreTraining, comp
 @pytest.mark.parametrize("name", ["typing", "relation"])
 def test_heads(folder: Path, compared: Any, name: str) -> None:
     """The fine-tuning models: logits, loss and the stored gradients."""
-    body, inputs = made(folder).encoder, load(folder, "heads_inputs")
+    body, inputs = model_of(folder).encoder, load(folder, "heads_inputs")
     expected, weights = load(folder, "heads_outputs"), load(folder, "heads_state_dict")
     typing = name == "typing"
     targets = inputs[f"{name}_labels"]
@@ -209,8 +209,10 @@ def test_heads(folder: Path, compared: Any, name: str) -> None:
         *keys.encoder_rules(body.config.layer_types),
         *(keys.TYPING if typing else keys.RELATION),
     )
-    own = {k.removeprefix(f"{name}:"): v for k, v in weights.items() if k.startswith(f"{name}:")}
-    load_strictly(model, {**model.state_dict(), **to_ours(own, rules)})
+    of_part = {
+        k.removeprefix(f"{name}:"): v for k, v in weights.items() if k.startswith(f"{name}:")
+    }
+    load_strictly(model, {**model.state_dict(), **to_ours(of_part, rules)})
     batch = dataclasses.replace(batch_of(inputs), labels=targets)
     compared.close("heads input_ent", body.slots(batch.entity_ids), inputs["input_ent"], atol=0)
     output = model(batch)

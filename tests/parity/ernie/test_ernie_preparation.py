@@ -63,8 +63,8 @@ def test_entity_corruption(folder: Path, compared: Any) -> None:
             fates.append(values[0])
             picks.append(0.0)
         else:  # an index among the candidates, of which 0 is the zero vector
-            low, high, drawn = values
-            picks[-1] = (drawn - low + 0.5) / (high - low + 1)
+            low, high, value = values
+            picks[-1] = (value - low + 0.5) / (high - low + 1)
     batch = corrupt_entities(
         batch_of(ids),
         torch.tensor(fates, dtype=torch.float64),
@@ -72,8 +72,8 @@ def test_entity_corruption(folder: Path, compared: Any) -> None:
         options=EntityDenoisingOptions(zero_candidate=True),
     )
     candidates = batch.sampled_entities
-    shown = (batch.entity_ids - N_SPECIAL_ROWS).where(batch.entity_ids != PAD_ROW, -1)
-    compared.equal("corrupted", shown.tolist(), golden["entity_ids_corrupted"])
+    entities = (batch.entity_ids - N_SPECIAL_ROWS).where(batch.entity_ids != PAD_ROW, -1)
+    compared.equal("corrupted", entities.tolist(), golden["entity_ids_corrupted"])
     in_order = (candidates - N_SPECIAL_ROWS).where(candidates != PAD_ROW, -1)
     compared.equal("candidates", in_order.tolist(), golden["unique_ids_sorted"])
     compared.equal("n_candidates", len(candidates), golden["n_candidates"])
@@ -168,9 +168,9 @@ def test_typing_input(aligned: Aligned, compared: Any) -> None:
 @pytest.mark.parametrize("task", ["fewrel", "tacred"])
 def test_relation_input(aligned: Aligned, task: str, compared: Any) -> None:
     expected = aligned.case[task]
-    given = expected["input"]
+    annotations = expected["input"]
     head, tail = (
-        original.from_first_character(Annotation(*given[name])) for name in ("head", "tail")
+        original.from_first_character(Annotation(*annotations[name])) for name in ("head", "tail")
     )
     text = original.mark_relation(aligned.text, head, tail)
     compared.equal("marked", text, expected["marked_text"])
@@ -182,7 +182,7 @@ def test_relation_input(aligned: Aligned, task: str, compared: Any) -> None:
     tokens, tags = original.tag_pieces(text, passed, aligned.tokenizer)
     compared.equal("relation tokens", tokens, expected["tokens"])
     compared.equal("relation qids", tags, expected["token_qids"])
-    label_id = given["label_list_sorted"].index(given["label"])
+    label_id = annotations["label_list_sorted"].index(annotations["label"])
     actual = aligned.features(tokens, tags) | {"label_id": label_id}
     compared.equal("relation features", actual, expected["features"])
 

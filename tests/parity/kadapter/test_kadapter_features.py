@@ -77,32 +77,32 @@ def as_features(sample: KnowledgeBatch, targets: list[str]) -> dict[str, Any]:
 def test_pairs(
     features: dict[str, Any], tokenizer: Any, task: str, beyond: Any, compared: Any
 ) -> None:
-    given = features[task]
+    stored = features[task]
     results = [
         pair_sample(
             example["token"],
             (example["subj_start"], example["subj_end"] + 1),
             (example["obj_start"], example["obj_end"] + 1),
-            given["relations"].index(example["relation"]),
+            stored["relations"].index(example["relation"]),
             tokenizer,
             max_words=features["max_seq_length"],
             beyond=beyond,
         )
-        for example in given["examples"]
+        for example in stored["examples"]
     ]
     kept = [sample for sample in results if sample is not None]
-    compared.equal(f"{task} dropped", len(results) - len(kept), given["dropped"])
+    compared.equal(f"{task} dropped", len(results) - len(kept), stored["dropped"])
     names = ["subj_special_start_id", "obj_special_start_id"]
-    for sample, expected in zip(kept, given["features"], strict=True):
+    for sample, expected in zip(kept, stored["features"], strict=True):
         ours = as_features(sample, names) | {"label_id": int(sample.labels)}
         compared.equal(f"{task} features", ours, {name: expected[name] for name in ours})
         assert ours.keys() == expected.keys()
 
 
 def test_types(features: dict[str, Any], tokenizer: Any, compared: Any) -> None:
-    given = features["entity_typing"]
-    for example, expected in zip(given["examples"], given["features"], strict=True):
-        classes = torch.tensor([int(name in example["labels"]) for name in given["label_list"]])
+    stored = features["entity_typing"]
+    for example, expected in zip(stored["examples"], stored["features"], strict=True):
+        classes = torch.tensor([int(name in example["labels"]) for name in stored["label_list"]])
         sample = typed_sample(
             example["sent"],
             example["start"],
@@ -120,23 +120,23 @@ def tree(example: dict[str, Any]) -> Sentence:
     heads = {pair["dependent_index"]: pair["governor_index"] for pair in example["pairs"]}
     words = []
     for number, token in enumerate(example["tokens"], start=1):
-        (place,) = token.values()
-        form = example["sent"][place["start"] : place["end"]]
-        words.append(Word(form, place["start"], place["end"], heads[number], "_", "_"))
+        (span,) = token.values()
+        form = example["sent"][span["start"] : span["end"]]
+        words.append(Word(form, span["start"], span["end"], heads[number], "_", "_"))
     return Sentence(example["sent"], tuple(words))
 
 
 def test_heads(features: dict[str, Any], tokenizer: Any, compared: Any) -> None:
-    given, length = features["find_head"], features["max_seq_length"]
+    stored, length = features["find_head"], features["max_seq_length"]
     data = DependencyData(
-        [tree(example) for example in given["examples"]],
+        [tree(example) for example in stored["examples"]],
         tokenizer,
         max_words=length,
         placement="released",
     )
-    dropped = [i for i, item in enumerate(given["features"]) if item is None]
+    dropped = [i for i, item in enumerate(stored["features"]) if item is None]
     compared.equal("find_head dropped", data.left_out, dropped)
-    expected = [found for found in given["features"] if found is not None]
+    expected = [features_of for features_of in stored["features"] if features_of is not None]
     assert len(data) == len(expected)
     for i, each in enumerate(expected):
         sample = data.sample(i, epoch=0, seed=0).pad_to(length, word_pad_id=1)
@@ -153,11 +153,13 @@ def test_heads(features: dict[str, Any], tokenizer: Any, compared: Any) -> None:
 def test_sane_heads_on_the_same_sentences(features: dict[str, Any], tokenizer: Any) -> None:
     """The default loses no sentence, and a split word's label stands where the word begins."""
     length = features["max_seq_length"]
-    given = [tree(example) for example in features["find_head"]["examples"]]
-    given = [sentence for sentence in given if len(head_labels(sentence, tokenizer)) <= length]
-    data = DependencyData(given, tokenizer, max_words=length)
+    sentences = [tree(example) for example in features["find_head"]["examples"]]
+    sentences = [
+        sentence for sentence in sentences if len(head_labels(sentence, tokenizer)) <= length
+    ]
+    data = DependencyData(sentences, tokenizer, max_words=length)
     assert data.left_out == []
-    for i, sentence in enumerate(given):
+    for i, sentence in enumerate(sentences):
         labels = data.sample(i, epoch=0, seed=0).node_labels[0].tolist()
         assert labels == head_labels(sentence, tokenizer)
 
@@ -195,36 +197,36 @@ def triple(scores: Any) -> list[float]:
 
 
 def test_typing_metrics(metrics: dict[str, Any], compared: Any) -> None:
-    given = metrics["entity_typing"]
-    actual = loose_scores(given["logits"], given["target"], threshold=0.0, macro_over="all")
-    expected = given["result"]
-    n, atol = len(given["target"]), tolerance(metrics)
+    stored = metrics["entity_typing"]
+    actual = loose_scores(stored["logits"], stored["target"], threshold=0.0, macro_over="all")
+    expected = stored["result"]
+    n, atol = len(stored["target"]), tolerance(metrics)
     compared.equal("exact", round(actual.exact * n), expected["exact_match_count"])
     compared.close("micro", triple(actual.micro), expected["loose_micro_p_r_f"], atol=atol)
     compared.close("macro", triple(actual.macro), expected["loose_macro_p_r_f"], atol=atol)
 
 
 def test_relation_metrics(metrics: dict[str, Any], compared: Any) -> None:
-    given = metrics["tacred"]
-    none = given["no_relation"]
-    actual = micro_scores(given["pred"], given["target"], no_relation=none)
-    compared.close("tacred", triple(actual), given["result_p_r_f"], atol=tolerance(metrics))
+    stored = metrics["tacred"]
+    none = stored["no_relation"]
+    actual = micro_scores(stored["pred"], stored["target"], no_relation=none)
+    compared.close("tacred", triple(actual), stored["result_p_r_f"], atol=tolerance(metrics))
     silent = micro_scores(
-        [none] * len(given["pred"]), given["target"], no_relation=none, empty_precision=1.0
+        [none] * len(stored["pred"]), stored["target"], no_relation=none, empty_precision=1.0
     )
     compared.close(
-        "tacred nothing guessed", triple(silent), given["all_no_relation_result"], atol=0
+        "tacred nothing guessed", triple(silent), stored["all_no_relation_result"], atol=0
     )
-    given = metrics["trex_rc"]
-    micro = micro_scores(given["pred"], given["target"], no_relation=None)
-    macro = macro_scores(given["pred"], given["target"])
-    compared.close("trex micro", micro.f1, given["micro_f1"], atol=tolerance(metrics))
-    compared.close("trex macro", macro.f1, given["macro_f1"], atol=tolerance(metrics))
+    stored = metrics["trex_rc"]
+    micro = micro_scores(stored["pred"], stored["target"], no_relation=None)
+    macro = macro_scores(stored["pred"], stored["target"])
+    compared.close("trex micro", micro.f1, stored["micro_f1"], atol=tolerance(metrics))
+    compared.close("trex macro", macro.f1, stored["macro_f1"], atol=tolerance(metrics))
 
 
 def test_head_metric(metrics: dict[str, Any], compared: Any) -> None:
-    given = metrics["find_head"]
-    best = np.array(given["pred_from_logits"])
+    stored = metrics["find_head"]
+    best = np.array(stored["pred_from_logits"])
     logits = np.eye(best.max() + 1)[best]
-    actual = masked_accuracy(logits, given["gold_active"])
-    compared.close("find_head", actual, given["accuracy"], atol=tolerance(metrics))
+    actual = masked_accuracy(logits, stored["gold_active"])
+    compared.close("find_head", actual, stored["accuracy"], atol=tolerance(metrics))

@@ -62,18 +62,18 @@ def config_of(
     **options: Any,
 ) -> KAdapterConfig:
     read = sizes(folder)
-    host, own = read["host"], read["adapter"]
+    host, of_adapter = read["host"], read["adapter"]
     names = (
         "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
         "intermediate_size", "max_position_embeddings", "type_vocab_size", "layer_norm_eps",
         "hidden_act", "hidden_dropout_prob",
     )  # fmt: skip
     adapter = {
-        "layers": list(own["adapter_list"] if layers is None else layers),
-        "width": own["adapter_size"],
-        "n_layers": own["num_hidden_layers"],
-        "n_heads": own["num_attention_heads"],
-        "intermediate": own["intermediate_size"],
+        "layers": list(of_adapter["adapter_list"] if layers is None else layers),
+        "width": of_adapter["adapter_size"],
+        "n_layers": of_adapter["num_hidden_layers"],
+        "n_heads": of_adapter["num_attention_heads"],
+        "intermediate": of_adapter["intermediate_size"],
         "skip": skip,
     }
     return keys.original_config(
@@ -106,7 +106,7 @@ def strip(rules: Rules) -> Rules:
     return tuple((theirs.removeprefix("adapter."), ours) for theirs, ours in rules)
 
 
-def bare(folder: Path, names: Sequence[str], *, attention: str, **options: Any) -> KAdapter:
+def encoder_of(folder: Path, names: Sequence[str], *, attention: str, **options: Any) -> KAdapter:
     model = KAdapter(config_of(folder, names, **options))
     state = encoder_state(folder, names)
     fusion = {k: v for k, v in task_state(folder, "et").items() if "fusion" in k}
@@ -136,16 +136,16 @@ def task_state(folder: Path, task: str) -> dict[str, Tensor]:
 
 
 def task_model(folder: Path, task: str, fusion: str, attention: str) -> KnowledgeForTask:
-    own = task_state(folder, task)
+    task_weights = task_state(folder, task)
     encoder = KAdapter(config_of(folder, ["fac", "lin"], fusion=fusion))
     model = KnowledgeForTask.of(
         encoder,
         "targets",
-        [str(i) for i in range(len(own["head.classes.weight"]))],
+        [str(i) for i in range(len(task_weights["head.classes.weight"]))],
         problem_type=("multi" if task == "et" else "single") + "_label_classification",
         n_targets=1 if task == "et" else 2,
     )
-    state, known = encoder_state(folder, ["fac", "lin"]) | own, model.state_dict().keys()
+    state, known = encoder_state(folder, ["fac", "lin"]) | task_weights, model.state_dict().keys()
     load_strictly(model, {k: v for k, v in state.items() if fusion == "concat" or k in known})
     model.set_attn_implementation(attention)
     return model.eval()
@@ -327,7 +327,7 @@ def test_other_lists_and_skips(folder: Path, attention: str, compared: Any) -> N
             with pytest.raises(ConfigError, match=f"skip {skip}"):
                 config_of(folder, ["fac"], layers=layers, skip=skip)
             continue
-        encoder = bare(
+        encoder = encoder_of(
             folder, ["fac"], layers=layers, skip=skip, attention=attention, fusion="none"
         )
         with torch.no_grad():
@@ -343,7 +343,7 @@ def test_like_a_host(folder: Path, attention: str, compared: Any) -> None:
         _, kind, *chosen = case["tensor"].split(".")
         names = [part[:-1] for part in chosen if part.endswith("1")]
         fusion = {"add": "sum"}.get(kind, kind)
-        encoder = bare(folder, names, fusion=fusion, attention=attention)
+        encoder = encoder_of(folder, names, fusion=fusion, attention=attention)
         with torch.no_grad():
             states = encoder(batch).node_states
         compared.close(case["tensor"], states, expected[case["tensor"]], atol=ATOL)

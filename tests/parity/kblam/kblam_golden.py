@@ -95,21 +95,21 @@ class Golden:
             facts = FactTokens(facts.keys.bfloat16().float(), facts.values.bfloat16().float())
         return facts[rows]
 
-    def run(self, model: KBLaM, told: dict[str, Any]) -> tuple[KBLaMOutput, dict[str, Tensor]]:
+    def run(self, model: KBLaM, record: dict[str, Any]) -> tuple[KBLaMOutput, dict[str, Tensor]]:
         """Without position ids the original counts from 0 through the padding."""
-        given = self.part("inputs", f"{told['inputs']}.")
-        ids, mask = given["input_ids"], given["attention_mask"].bool()
-        if not told.get("attention_mask_given", True):
+        inputs = self.part("inputs", f"{record['inputs']}.")
+        ids, mask = inputs["input_ids"], inputs["attention_mask"].bool()
+        if not record.get("attention_mask_given", True):
             mask = torch.ones_like(mask)
         positions = torch.arange(ids.shape[1]).expand_as(ids)
-        if told["position_ids_given"]:
-            positions = given["position_ids"]
-        return model(ids, mask, self.facts(model, told), positions), given
+        if record["position_ids_given"]:
+            positions = inputs["position_ids"]
+        return model(ids, mask, self.facts(model, record), positions), inputs
 
 
-def close(compared: Any, name: str, found: Any, expected: Any, *, atol: float) -> None:
-    found = found.detach() if isinstance(found, Tensor) else found
-    compared.close(name, found, expected, atol=atol)
+def close(compared: Any, name: str, actual: Any, expected: Any, *, atol: float) -> None:
+    actual = actual.detach() if isinstance(actual, Tensor) else actual
+    compared.close(name, actual, expected, atol=atol)
 
 
 def small(value: Tensor) -> float:

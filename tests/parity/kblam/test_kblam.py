@@ -73,16 +73,16 @@ def encoder(request: pytest.FixtureRequest) -> str:
 
 # ---- facts ---------------------------------------------------------------------------------------
 def test_encoders(golden: Golden, encoder: str, compared: Any) -> None:
-    record, given = golden.config["kb_encoders"][encoder], golden.load("kb_encoder_inputs")
+    record, inputs = golden.config["kb_encoders"][encoder], golden.load("kb_encoder_inputs")
     expected, options = golden.part("kb_encoder_outputs", f"{encoder}."), record["projector_kwargs"]
     result = FactEncoder(
         vector_width=golden.config["sentence_embedding_width"], stacked_width=record["out_dim"],
         mlp_depth=options.get("mlp_depth", 0), mlp_width=options.get("mlp_hidden_dim", 512),
     )  # fmt: skip
     state = golden.part("kb_encoder_state", f"{encoder}.")
-    own = {n: state[released_name(f"encoder.{n}")] for n in result.state_dict()}
-    result.load_state_dict(own)
-    facts = result(given["key_embeddings"], given["value_embeddings"])
+    encoder_state = {n: state[released_name(f"encoder.{n}")] for n in result.state_dict()}
+    result.load_state_dict(encoder_state)
+    facts = result(inputs["key_embeddings"], inputs["value_embeddings"])
     for name, value in (("keys", facts.keys), ("values", facts.values)):
         close(compared, f"encoder.{name}", value, expected[name], atol=STATES)
         rounded = f"{name}_bfloat16"
@@ -113,7 +113,7 @@ def compare(
 ) -> tuple[KBLaM, KBLaMOutput, dict[str, Tensor]]:
     """States, attention, losses of one case, over every place: padding too."""
     model = golden.model(record, family)
-    out, given = golden.run(model, record)
+    out, inputs = golden.run(model, record)
     file = "phi3_outputs" if family == "phi3" else "forward_outputs"
     expected, seen = golden.part(file, f"{record['name']}."), set()
     for key, value in expected.items():
@@ -127,29 +127,29 @@ def compare(
             weights = out.states.fact_weights[int(number)]
             close(compared, "weights", weights, value[..., : weights.shape[-1]], atol=WEIGHTS)
         elif kind == "loss":
-            close(compared, "loss", loss_of(out.logits, given["labels"]), value, atol=LOSS)
+            close(compared, "loss", loss_of(out.logits, inputs["labels"]), value, atol=LOSS)
         elif kind == "training_loss":
-            own = training_loss(out.logits, given["labels"])
-            close(compared, "training loss", own, value, atol=LOSS)
+            of_training = training_loss(out.logits, inputs["labels"])
+            close(compared, "training loss", of_training, value, atol=LOSS)
         seen.add(kind)
     assert {"logits", "loss"} < seen
-    return model, out, given
+    return model, out, inputs
 
 
 def test_forward(golden: Golden, case: dict[str, Any], compared: Any) -> None:
-    model, out, given = compare(golden, case, "llama", compared)
+    model, out, inputs = compare(golden, case, "llama", compared)
     compared.equal(
         "columns", {w.shape[-1] for w in out.states.fact_weights.values()}, {case["kb_columns"]}
     )
     if not case["gradients"]:
         return
-    training_loss(out.logits, given["labels"]).backward()
+    training_loss(out.logits, inputs["labels"]).backward()
     expected = golden.part("grads", f"{case['name']}.")
-    own = {released_name(name): value.grad for name, value in model.trained()}
+    gradients = {released_name(name): value.grad for name, value in model.trained()}
     assert expected
-    assert expected.keys() <= own.keys()  # they may be stored for a part of the parameters
+    assert expected.keys() <= gradients.keys()  # they may be stored for a part of the parameters
     for name, value in expected.items():
-        actual = own[name]
+        actual = gradients[name]
         assert actual is not None
         close(compared, f"gradient {name}", actual, value, atol=small(value))
 
@@ -162,21 +162,21 @@ def test_phi3(golden: Golden, phi3_case: dict[str, Any], compared: Any) -> None:
 @pytest.mark.parametrize("side", ["right", "left"])
 def test_without_facts_the_host_is_unchanged(golden: Golden, side: str, compared: Any) -> None:
     model = golden.model(read(golden.folder, "cases")["cases"][0])
-    given = golden.part("inputs", f"{side}.")
-    mask = given["attention_mask"].bool()
+    inputs = golden.part("inputs", f"{side}.")
+    mask = inputs["attention_mask"].bool()
     positions = running_positions(mask)
-    out = model(given["input_ids"], mask, None, positions)
-    own = model.host(
-        given["input_ids"], attention_mask=mask.long(), position_ids=positions,
+    out = model(inputs["input_ids"], mask, None, positions)
+    of_host = model.host(
+        inputs["input_ids"], attention_mask=mask.long(), position_ids=positions,
         output_hidden_states=True,
     )  # fmt: skip
-    assert torch.equal(out.logits[mask], own.logits[mask])
+    assert torch.equal(out.logits[mask], of_host.logits[mask])
     expected = golden.part("host_outputs", f"{side}.")
     for key, value in expected.items():
         kind, _, number = key.partition(".")
         actual = out.states.hidden_states[int(number)] if kind == "hidden" else out.logits
         if kind == "hidden":
-            assert torch.equal(actual[mask], own.hidden_states[int(number)][mask])
+            assert torch.equal(actual[mask], of_host.hidden_states[int(number)][mask])
         close(compared, f"host.{kind}", actual[mask], value[mask], atol=STATES)
 
 
@@ -185,14 +185,14 @@ def test_generation(golden: Golden, generation: dict[str, Any], compared: Any) -
     """Pruning depends on what is fed at once: there the original has other words without cache."""
     fallback = next(iter(golden.config["kb_encoders"]))
     model = golden.model(generation, name=encoder_for(golden, generation, fallback))
-    given, facts = golden.part("inputs", "prompt_left."), golden.facts(model, generation)
-    n_new = len(generation["sequences"][0]) - given["input_ids"].shape[1]
+    inputs, facts = golden.part("inputs", "prompt_left."), golden.facts(model, generation)
+    n_new = len(generation["sequences"][0]) - inputs["input_ids"].shape[1]
     for use_cache in [True, False] if generation["same_tokens_without_cache"] else [True]:
         new = model.generate(
-            given["input_ids"], given["attention_mask"].bool(), facts, n_new=n_new,
+            inputs["input_ids"], inputs["attention_mask"].bool(), facts, n_new=n_new,
             end_id=golden.config["token_ids"]["eos_and_padding"], use_cache=use_cache,
         )  # fmt: skip
-        whole = torch.cat([given["input_ids"], new], dim=1)
+        whole = torch.cat([inputs["input_ids"], new], dim=1)
         compared.equal("written", whole.tolist(), generation["sequences"])
 
 
@@ -211,10 +211,10 @@ def test_logits_of_generation(golden: Golden, generation: dict[str, Any], compar
     expected = golden.load("generation_logits")[f"{generation['name']}.logits"]
     fallback = next(iter(golden.config["kb_encoders"]))
     model = golden.model(generation, name=encoder_for(golden, generation, fallback))
-    given, facts = golden.part("inputs", "prompt_left."), golden.facts(model, generation)
-    cache, mask = DynamicCache(config=model.host.config), given["attention_mask"].bool()
+    inputs, facts = golden.part("inputs", "prompt_left."), golden.facts(model, generation)
+    cache, mask = DynamicCache(config=model.host.config), inputs["attention_mask"].bool()
     words = torch.tensor(generation["sequences"])
-    n_prompt = given["input_ids"].shape[1]
+    n_prompt = inputs["input_ids"].shape[1]
     start = 0
     for step, value in enumerate(expected):
         stop = n_prompt + step

@@ -97,10 +97,10 @@ def test_refusal(folder: Path, compared: Any) -> None:
         n_there, n_not = text.refusal_counts(
             row["kb_size"], row["question_size"], row["outlier_ratio"]
         )
-        asked = [*graph[:n_there], *(facts[i] for i in row["outliers_after_shuffle"][:n_not])]
-        shown = graph if row["mode"] == "icl" else []
-        begin = text.prompt_in_context(shown, "", REFUSING[row["mode"]])
-        compared.equal("prompts", [begin + fact.question() for fact in asked], row["prompts"])
+        prompted = [*graph[:n_there], *(facts[i] for i in row["outliers_after_shuffle"][:n_not])]
+        in_prompt = graph if row["mode"] == "icl" else []
+        begin = text.prompt_in_context(in_prompt, "", REFUSING[row["mode"]])
+        compared.equal("prompts", [begin + fact.question() for fact in prompted], row["prompts"])
         answers = re.findall(r"Model output: (.*?)\nTrue answer: ", row["report"], re.DOTALL)
         predicted = [int(text.is_refusal(answer)) for answer in answers]
         compared.equal("refused", predicted, row["prediction"])
@@ -136,15 +136,15 @@ def test_schedule(folder: Path, compared: Any) -> None:
 
 def test_training(golden: Golden, compared: Any) -> None:
     record, data = read(golden.folder, "training"), golden.load("training")
-    given = {"kb_scale_factor": None} | record
-    model = golden.model(given)
+    options = {"kb_scale_factor": None} | record
+    model = golden.model(options)
     fresh = KBLaM(model.host, model.config)  # queries begin as copies of the host's
     state = fresh.own_state()
-    learnt = {k: v for k, v in model.own_state().items() if k.startswith("encoder.")}
-    model.load_own_state(state | learnt)
+    trained = {k: v for k, v in model.own_state().items() if k.startswith("encoder.")}
+    model.load_own_state(state | trained)
     for name in record["trained_llm_tensors"]:
-        own = {released_name(n): v for n, v in model.own_state().items()}[name]
-        close(compared, "before", own, data[f"before.{name}"], atol=0)
+        stored_value = {released_name(n): v for n, v in model.own_state().items()}[name]
+        close(compared, "before", stored_value, data[f"before.{name}"], atol=0)
     optimiser, schedule = new_optimiser(
         model, record["optimizer_steps"], learning_rate=record["lr"], decay=record["lr_decay"]
     )
@@ -160,13 +160,13 @@ def test_training(golden: Golden, compared: Any) -> None:
         compared.close("training losses", losses, expected, atol=LOSS)
         for name, value in model.trained():
             theirs = released_name(name)
-            place = theirs if theirs.startswith("model.") else f"kb_encoder.{theirs}"
-            wanted = data.get(f"step{step}.grad.{place}")
+            stored_name = theirs if theirs.startswith("model.") else f"kb_encoder.{theirs}"
+            wanted = data.get(f"step{step}.grad.{stored_name}")
             if wanted is not None:
                 assert value.grad is not None
                 close(compared, "summed gradient", value.grad, wanted, atol=small(wanted))
-            if f"step{step}.after.{place}" in data:
-                after = data[f"step{step}.after.{place}"]
+            if f"step{step}.after.{stored_name}" in data:
+                after = data[f"step{step}.after.{stored_name}"]
                 close(compared, "after a step", value, after, atol=TRAINED)
     assert any(key.startswith(f"step{step}.after.") for key in data)
 

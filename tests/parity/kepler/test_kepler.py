@@ -167,11 +167,13 @@ def test_masked_sentences(folder: Path, sequences: Sequences, compared: Any) -> 
     raw, inputs = read(folder, "raw_descriptions"), load(folder, "inputs")
     rows = [sequences.entity(s[:-1]) for s in raw["mlm_sentences_before_masking"]]
     pad = pad_of(folder)
-    shown = text_batch(rows, pad_id=pad).node_ids
+    visible_ids = text_batch(rows, pad_id=pad).node_ids
     target = inputs["mlm.target"]
-    asked = target != pad
-    compared.equal("mlm shown", shown[~asked].tolist(), inputs["mlm.src_tokens"][~asked].tolist())
-    compared.equal("mlm asked", shown[asked].tolist(), target[asked].tolist())
+    is_target = target != pad
+    compared.equal(
+        "mlm shown", visible_ids[~is_target].tolist(), inputs["mlm.src_tokens"][~is_target].tolist()
+    )
+    compared.equal("mlm asked", visible_ids[is_target].tolist(), target[is_target].tolist())
 
 
 def test_states_and_logits(folder: Path, model: KnowledgeForPreTraining, compared: Any) -> None:

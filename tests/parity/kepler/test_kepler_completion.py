@@ -103,7 +103,7 @@ def test_every_stored_ranking(
     n_unknown = int((test < 0).any(1).sum())
     atol = 1e-12 + half_unit([record["metrics"] for record in data["results"].values()])
     for name, expected in data["results"].items():
-        scorer, setting, asked = name.split("/")
+        scorer, setting, side = name.split("/")
         result = rank(
             scorers[scorer],
             test,
@@ -114,11 +114,11 @@ def test_every_stored_ranking(
                 n_relations=len(data["relation2id"]),
             ),
             ties="pessimistic",
-            directions=DIRECTIONS[asked],
+            directions=DIRECTIONS[side],
             candidates="all",
         )  # fmt: skip
         compared.equal(name, in_order(result), expected["rankings"])
-        skipped = {OUTSIDE: n_unknown * len(DIRECTIONS[asked])} if n_unknown else {}
+        skipped = {OUTSIDE: n_unknown * len(DIRECTIONS[side])} if n_unknown else {}
         assert result.n_skipped == skipped
         ours = result.metrics()
         for key, value in expected["metrics"].items():

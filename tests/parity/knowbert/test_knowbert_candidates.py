@@ -60,13 +60,13 @@ def lemmas(wordnet: dict[str, Any]) -> Callable[[str], str]:
     return lambda word: known.get(word, word)
 
 
-def written(found: Sequence[SpanCandidates], prior: str = "priors") -> dict[str, Any]:
+def written(candidates: Sequence[SpanCandidates], prior: str = "priors") -> dict[str, Any]:
     """As the original writes spans of words; one placeholder where there is none."""
-    found = found or [SpanCandidates(-1, 0, (PAD,), (1.0,))]
+    candidates = candidates or [SpanCandidates(-1, 0, (PAD,), (1.0,))]
     return {
-        "candidate_spans": [[c.start, c.end - 1] for c in found],
-        "candidate_entities": [list(c.entities) for c in found],
-        f"candidate_entity_{prior}": [list(c.priors) for c in found],
+        "candidate_spans": [[c.start, c.end - 1] for c in candidates],
+        "candidate_entities": [list(c.entities) for c in candidates],
+        f"candidate_entity_{prior}": [list(c.priors) for c in candidates],
     }
 
 
@@ -183,8 +183,8 @@ class Pairs:
     """Both generators over word pieces, with the vocabularies of the golden pairs."""
 
     def __init__(self, golden: dict[str, Any]) -> None:
-        self.given = golden["pairs"]
-        self.pieces = {p: i for i, p in enumerate(self.given["wordpiece_vocab"])}
+        self.pairs = golden["pairs"]
+        self.pieces = {p: i for i, p in enumerate(self.pairs["wordpiece_vocab"])}
         self.model = models.WordPiece(self.pieces, unk_token="[UNK]")
         self.normalise = normalizers.BertNormalizer(lowercase=True).normalize_str
         table, lemmatise = sense_table(golden["wordnet"]), lemmas(golden["wordnet"])
@@ -192,7 +192,7 @@ class Pairs:
             "wordnet": lambda words: sense_candidates(words, table, lemmatise),
             "wiki": wiki_generator(golden["wiki"]),
         }
-        vocabularies = self.given["entity_vocab (index 0 = @@PADDING@@)"]
+        vocabularies = self.pairs["entity_vocab (index 0 = @@PADDING@@)"]
         self.names = {n: vocabularies[f"entity_{n}"] for n in self.generators}
 
     def tokenise(self, word: str) -> list[str]:
@@ -207,10 +207,10 @@ class Pairs:
         generate = self.generators[name]
         return [c for i in texts for c in encoded.move(i, generate(encoded.texts[i]))]
 
-    def out(self, encoded: PairPieces, found: Sequence[SpanCandidates]) -> dict[str, Any]:
+    def out(self, encoded: PairPieces, candidates: Sequence[SpanCandidates]) -> dict[str, Any]:
         """As the original writes them."""
-        fields = written(found)
-        starts = [c.start for c in found] or [-1]
+        fields = written(candidates)
+        starts = [c.start for c in candidates] or [-1]
         fields["candidate_segment_ids"] = [encoded.segment_ids[s] for s in starts]
         if len(encoded.texts) == 1:
             fields["tokenized_text"] = list(encoded.texts[0])
@@ -277,7 +277,7 @@ class Pairs:
 def test_pairs(golden: dict[str, Any], compared: Any) -> None:
     pairs = Pairs(golden)
     encodings = []
-    for item in pairs.given["pairs"]:
+    for item in pairs.pairs["pairs"]:
         texts = [item[t].split() for t in ("text_a", "text_b") if item[t] is not None]
         encoded = pairs.encode(texts, item["max_word_piece_sequence_length"])
         encodings.append(encoded)
@@ -292,7 +292,7 @@ def test_pairs(golden: dict[str, Any], compared: Any) -> None:
         batch = pairs.batch(encoded)
         check_tensors(pairs, batch, item["tensors"], compared)
         check_masked(pairs, batch, item["after_masking_span"], compared)
-    stored = pairs.given["whole_batch_tensors"]
+    stored = pairs.pairs["whole_batch_tensors"]
     first = encodings[: len(stored["tokens"])]
     whole = KnowledgeBatch.stack([pairs.batch(encoded) for encoded in first])
     check_tensors(pairs, whole, stored, compared)
@@ -334,7 +334,7 @@ def check_masked(
 
 def test_text_with_punctuation(golden: dict[str, Any], compared: Any) -> None:
     pairs = Pairs(golden)
-    item = pairs.given["basic_tokenizer_mode (whitespace_tokenize=False)"]
+    item = pairs.pairs["basic_tokenizer_mode (whitespace_tokenize=False)"]
     split = pre_tokenizers.BertPreTokenizer().pre_tokenize_str(item["text"])
     encoded = pairs.encode([[word for word, _ in split]], 512)
     out = item["out"]
@@ -348,12 +348,12 @@ def test_text_with_punctuation(golden: dict[str, Any], compared: Any) -> None:
 
 def test_masking_a_span_takes_its_label(golden: dict[str, Any]) -> None:
     pairs = Pairs(golden)
-    for item in pairs.given["pairs"]:
+    for item in pairs.pairs["pairs"]:
         batch = pairs.batch(pairs.encode([item["text_a"].split()], 512))
         labels = torch.full_like(batch.mention_graphs, 5)
         span = batch.mention_spans[0, 0]
-        given = dataclasses.replace(batch, mention_labels=labels)
-        masked = mask_span(given, (int(span[0]), int(span[1])))
+        with_labels = dataclasses.replace(batch, mention_labels=labels)
+        masked = mask_span(with_labels, (int(span[0]), int(span[1])))
         chosen = (batch.mention_spans == span).all(2)
         assert (masked.mention_labels[chosen] == IGNORE).all()
         assert (masked.mention_labels[~chosen] == 5).all()

@@ -44,8 +44,8 @@ def score(gold: list[set[Any]], predicted: list[set[Any]]) -> LinkScore:
     )
 
 
-def values(found: LinkScore) -> list[float]:
-    return [found.precision, found.recall, found.f1]
+def values(link_score: LinkScore) -> list[float]:
+    return [link_score.precision, link_score.recall, link_score.f1]
 
 
 def rows(ids: Tensor, null: int) -> Tensor:
@@ -85,8 +85,8 @@ def check_decoding(
     result = values(score(golds, links))
     atol = ATOL + half_unit(metrics)
     compared.close("el", result, [metrics[f"el_{name}"] for name in names], atol=atol)
-    bare = [[{span for span, _ in part} for part in parts] for parts in (golds, links)]
-    result = values(score(*bare))
+    unlabelled = [[{span for span, _ in part} for part in parts] for parts in (golds, links)]
+    result = values(score(*unlabelled))
     compared.close("span", result, [metrics[f"span_{name}"] for name in names], atol=atol)
 
 
@@ -119,10 +119,10 @@ def test_links_of_the_models(variant: Path, compared: Any) -> None:
 def reciprocal_rank(predictions: Tensor, labels: Tensor, chosen: Tensor) -> float:
     """Mean over `chosen [batch node]`, ties against us."""
     scores, golds = predictions[chosen], labels[chosen]
-    own = scores.gather(1, golds[:, None])
+    of_gold = scores.gather(1, golds[:, None])
     counts = RankCounts(
-        (scores > own).sum(1).numpy().astype(np.int64),
-        (scores == own).sum(1).numpy().astype(np.int64) - 1,
+        (scores > of_gold).sum(1).numpy().astype(np.int64),
+        (scores == of_gold).sum(1).numpy().astype(np.int64) - 1,
     )
     return float((1 / counts.ranks("pessimistic")).mean())
 
@@ -154,9 +154,9 @@ def test_metrics_after_one_batch(variant: Path, compared: Any) -> None:
     expected = metrics["metrics_after_one_batch"]
     assert expected["mrr"] == 0
     half = half_unit(expected)
-    asked = inputs["next_sentence_label"] >= 0
+    is_pair = inputs["next_sentence_label"] >= 0
     right = outputs["nsp_logits"].argmax(1) == inputs["next_sentence_label"]
-    accuracy = float(right[asked].float().mean())
+    accuracy = float(right[is_pair].float().mean())
     compared.close("nsp accuracy", accuracy, expected["nsp_accuracy"], atol=1e-6 + half)
     for loss in ("lm", "nsp"):
         value = outputs[f"loss_{'mlm' if loss == 'lm' else loss}"][0]

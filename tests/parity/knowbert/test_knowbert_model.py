@@ -120,13 +120,13 @@ class Case:
         )
 
     def _mentions(self, inputs: dict[str, Tensor], name: str, number: int) -> list[Tensor]:
-        given = {k: inputs[f"candidates.{name}.candidate_{k}"] for k in ("spans", "entities")}
-        spans = given["spans"] + torch.tensor([0, 1])
-        spans[given["spans"][..., 0] < 0] = 0
+        candidates = {k: inputs[f"candidates.{name}.candidate_{k}"] for k in ("spans", "entities")}
+        spans = candidates["spans"] + torch.tensor([0, 1])
+        spans[candidates["spans"][..., 0] < 0] = 0
         gold = inputs[f"gold_entities.{name}"][..., 0]
         labels = self.rows(gold, name).where(gold > 0, IGNORE)
         priors = inputs[f"candidates.{name}.candidate_entity_priors"]
-        ids = self.rows(given["entities"], name)
+        ids = self.rows(candidates["entities"], name)
         return [spans, ids, priors, labels, torch.full_like(labels, number)]
 
 
@@ -205,7 +205,7 @@ def steps_of(case: Case, number: int, states: Tensor) -> dict[str, Tensor]:
     recontextualisation = encoder.recontextualisations[spec.name]
     whole = torch.ones_like(case.batch.visibility.mask)
     mask = torch.ones_like(case.batch.node_mask)
-    own = mentions_of(
+    mentions = mentions_of(
         KnowledgeBatch(**{**vars(case.batch), "visibility": Visibility(whole), "node_mask": mask}),
         number,
     )
@@ -221,15 +221,17 @@ def steps_of(case: Case, number: int, states: Tensor) -> dict[str, Tensor]:
     results: dict[str, Tensor] = {}
 
     def watch(name: str, module: nn.Module, is_input: bool) -> Any:
-        def hook(_module: nn.Module, given: tuple[Tensor, ...], made: Tensor) -> None:
-            results[name] = given[0] if is_input else made
+        def hook(_module: nn.Module, inputs: tuple[Tensor, ...], outputs: Tensor) -> None:
+            results[name] = inputs[0] if is_input else outputs
 
         return module.register_forward_hook(hook)
 
     hooks = [watch(name, *pair) for name, pair in watched.items()]
     with torch.no_grad():
-        linked = linker(states, own.spans, own.candidate_ids, own.priors, own.mentions_see)
-        results["output"] = recontextualisation(states, linked, own.nodes_see)
+        linked = linker(
+            states, mentions.spans, mentions.candidate_ids, mentions.priors, mentions.mentions_see
+        )
+        results["output"] = recontextualisation(states, linked, mentions.nodes_see)
     for hook in hooks:
         hook.remove()
     return results | {
@@ -284,15 +286,15 @@ def test_losses_of_both_kinds_on_the_same_scores(case: Case, compared: Any) -> N
     for spec in case.specs:
         spans, ids, _, labels, _ = case._mentions(case.inputs, spec.name, 0)
         scores = case.outputs[f"kar.{spec.name}.linking_scores"]
-        asked = (labels != IGNORE) & (spans[..., 1] > spans[..., 0])
-        real = case.inputs[f"candidates.{spec.name}.candidate_entities"][asked] > 0
-        right = real & (ids[asked] == labels[asked][:, None])
+        is_labelled = (labels != IGNORE) & (spans[..., 1] > spans[..., 0])
+        real = case.inputs[f"candidates.{spec.name}.candidate_entities"][is_labelled] > 0
+        right = real & (ids[is_labelled] == labels[is_labelled][:, None])
         theirs = expected["entity_linking"][spec.name]
-        margin = margin_loss(scores[asked], real, right, margin=spec.margin)
+        margin = margin_loss(scores[is_labelled], real, right, margin=spec.margin)
         compared.close("margin loss", margin, theirs["margin"]["loss"], atol=ATOL)
-        softmax = softmax_loss(scores[asked], real, right, missing_gold="first")
+        softmax = softmax_loss(scores[is_labelled], real, right, missing_gold="first")
         compared.close("softmax loss", softmax, theirs["softmax"]["loss"], atol=ATOL)
-        sane = softmax_loss(scores[asked], real, right)
+        sane = softmax_loss(scores[is_labelled], real, right)
         assert bool((~right.any(1)).any()) == (abs(float(sane - softmax)) > 1e-3)
 
 

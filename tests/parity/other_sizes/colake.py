@@ -65,19 +65,19 @@ def config_of(config: dict[str, Any]) -> Any:
 def outputs_of(model: KnowledgeForPreTraining, folder: Path) -> dict[str, Tensor]:
     inputs, result = tensors.load(folder, "inputs"), {}
     for prefix in ("", "no_relation_batch."):
-        given = tensors.part(inputs, prefix)
-        batch = parity.batch_of(given)
+        loaded = tensors.part(inputs, prefix)
+        batch = parity.batch_of(loaded)
         output = model(batch)
-        visible = parity.visibility_of(given)
+        visible = parity.visibility_of(loaded)
         states = hosts.run(model.encoder.host, output.hidden_states[0], visible)
-        own = {f"hidden_states.{i}": value for i, value in enumerate(states) if i}
-        own["embedding_output"] = output.hidden_states[0]
+        results = {f"hidden_states.{i}": value for i, value in enumerate(states) if i}
+        results["embedding_output"] = output.hidden_states[0]
         for name, value in parity.logits_of(model, states[-1], batch).items():
-            own |= {name: value, HEADS[name]: value.argmax(-1)}
-        own |= {f"{theirs}_loss": output.losses[ours] for ours, theirs in LOSSES.items()}
-        own["loss"] = torch.stack(list(output.losses.values())).sum()
-        own["extended_attention_mask"] = (1 - visible.mask[:, None].float()) * -10000
-        result |= tensors.with_prefix(own, prefix)
+            results |= {name: value, HEADS[name]: value.argmax(-1)}
+        results |= {f"{theirs}_loss": output.losses[ours] for ours, theirs in LOSSES.items()}
+        results["loss"] = torch.stack(list(output.losses.values())).sum()
+        results["extended_attention_mask"] = (1 - visible.mask[:, None].float()) * -10000
+        result |= tensors.with_prefix(results, prefix)
     return result
 
 
@@ -138,8 +138,10 @@ def finetune(pretrained: KnowledgeForPreTraining, folder: Path) -> None:
         facts[kept] = [name for name in facts[kept] if "layer.2." not in name]
         model = task_model(pretrained, facts, task, n_new)
         names = tensors.load(folder, f"{task}_state_dict")
-        own = {k: v for k, v in model.state_dict().items() if "relation_embeddings" not in k}
-        state = to_original(own, *finetuning.RULES[task])
+        encoder_state = {
+            k: v for k, v in model.state_dict().items() if "relation_embeddings" not in k
+        }
+        state = to_original(encoder_state, *finetuning.RULES[task])
         tensors.store({name: state[name] for name in names}, folder, f"{task}_state_dict")
         batch = batch_of(facts, multi_label=task == "typing")
         tensors.store(inputs_of(batch), folder, f"{task}_inputs")

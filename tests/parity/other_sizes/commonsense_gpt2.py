@@ -51,8 +51,8 @@ def make(folder: Path) -> None:
             stored = tensors.part(old_grads, prefix)
             kept = {k: v for k, v in stored.items() if not k.startswith(SECOND)}
             if kept:
-                own, norms = gradients(golden, name, which, kept)
-                grads |= tensors.with_prefix(own, prefix)
+                ours, norms = gradients(golden, name, which, kept)
+                grads |= tensors.with_prefix(ours, prefix)
                 losses[name] |= norms
     outputs |= rest(golden, old)
     tensors.store(outputs, folder, "outputs")
@@ -96,17 +96,19 @@ def gradients(
     hook.remove()
     losses = story_losses(output, batch, golden.config["class_weight"])
     (losses.total if which == "total" else word_loss(output.logits, batch)).backward()
-    own = {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
+    gradients_ = {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
     result = {}
     for key, value in released.items():
         (ours,) = converted({key: value})
         shape = [SIZES.get(size, size) for size in value.shape]
-        result[key] = own[ours].T if key.endswith("/kernel") else own[ours].reshape(shape)
+        result[key] = (
+            gradients_[ours].T if key.endswith("/kernel") else gradients_[ours].reshape(shape)
+        )
     if which != "total":
         return result, {}
-    norms: dict[str, Any] = {"global_norm_of_dense_gradients": norm_of(own)}
-    own["host.transformer.wpe.weight"] = slices[0]
-    return result, norms | {"global_norm_used_for_clipping": norm_of(own)}
+    norms: dict[str, Any] = {"global_norm_of_dense_gradients": norm_of(gradients_)}
+    gradients_["host.transformer.wpe.weight"] = slices[0]
+    return result, norms | {"global_norm_used_for_clipping": norm_of(gradients_)}
 
 
 def norm_of(grads: dict[str, Tensor]) -> float:

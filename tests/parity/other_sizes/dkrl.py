@@ -52,7 +52,7 @@ def outputs_of(golden: parity.Golden, model: DKRL) -> dict[str, Tensor]:
         energies = model.energies(golden.triples, vectors)
     step = parity.original_step(golden, model)
     pooled = enumerate(zip(blocks, mask, strict=True))
-    results = {f"mid_{i}": states[own] for i, (states, own) in pooled}
+    results = {f"mid_{i}": states[own_states] for i, (states, own_states) in pooled}
     results |= {f"after.{name}": step[name] for name in ("entity", "relation", "w1", "w2", "word")}
     return results | {
         "cnn_vec": vectors,

@@ -45,8 +45,8 @@ def make(folder: Path) -> None:
     vectors = torch.randn(n_vectors, width, generator=draws)
     tensors.store({"vectors": vectors}, folder, "wikipedia2vec")
     maps(folder, width, hidden, draws)
-    with tempfile.TemporaryDirectory() as place:
-        world = parity.World(folder, Path(place))
+    with tempfile.TemporaryDirectory() as temporary:
+        world = parity.EBertInputs(folder, Path(temporary))
         words = hosts.word_table(world.encoder.host).weight.detach()
         aligned = fit_to_words(world.file, words, world.tokenizer)
         tensors.store({"aligned.model": aligned}, folder, "alignment_outputs")
@@ -61,8 +61,10 @@ def maps(folder: Path, width: int, hidden: int, draws: torch.Generator) -> None:
     n, n_few = 50, 9
     x, y = (torch.randn(n, size, generator=draws) for size in (width, hidden))
     weights, query = torch.rand(n, generator=draws) + 0.1, torch.randn(3, width, generator=draws)
-    given = {"x": x, "y": y, "w": weights, "query": query}
-    tensors.store(given | {"underdetermined_rows": torch.tensor([n_few])}, folder, "mapping_inputs")
+    tables = {"x": x, "y": y, "w": weights, "query": query}
+    tensors.store(
+        tables | {"underdetermined_rows": torch.tensor([n_few])}, folder, "mapping_inputs"
+    )
     linear, ortho = least_squares_map(x, y), orthogonal_map(x, y)
     result = {
         "linear.model": linear,
@@ -74,7 +76,7 @@ def maps(folder: Path, width: int, hidden: int, draws: torch.Generator) -> None:
     tensors.store(result, folder, "mapping_outputs")
 
 
-def lama(folder: Path, world: parity.World) -> None:
+def lama(folder: Path, world: parity.EBertInputs) -> None:
     """The same queries in batches of three."""
     record, output = tensors.read(folder, "lama"), {}
     record["allowed_words"] = record["allowed_words"][:-2]
@@ -88,7 +90,7 @@ def lama(folder: Path, world: parity.World) -> None:
         for number, start in enumerate(range(0, len(chosen), 3)):
             part = chosen[start : start + 3]
             name, vocabulary = f"batch{number}", f"set{run['set']}.{run['vocabulary']}"
-            outcome, logits = asked(world, part)
+            outcome, logits = queries(world, part)
             output |= tensors.with_prefix(outcome, f"set{run['set']}.{name}.")
             output[f"{vocabulary}.{name}.logits_after_restriction"] = logits.clone()
             if run["vocabulary"] == "restricted":
@@ -100,7 +102,7 @@ def lama(folder: Path, world: parity.World) -> None:
     tensors.store(output, folder, "lama_outputs")
 
 
-def asked(world: parity.World, part: Any) -> tuple[dict[str, Tensor], Tensor]:
+def queries(world: parity.EBertInputs, part: Any) -> tuple[dict[str, Tensor], Tensor]:
     """What the host says of a batch of queries, and of its words at the holes."""
     pad = world.tokenizer.pad_token_id
     samples = [one for result, page in part for one in parity.samples_of(world, result, page)]
@@ -115,7 +117,7 @@ def asked(world: parity.World, part: Any) -> tuple[dict[str, Tensor], Tensor]:
     return results, logits
 
 
-def answer(world: parity.World, result: dict[str, Any], three: Tensor) -> None:
+def answer(world: parity.EBertInputs, result: dict[str, Any], three: Tensor) -> None:
     """Five best words of each input and ensemble, and the gold word's rank."""
     outcome = dict(zip(parity.FORMS, three, strict=True))
     for rule in ("avg", "max"):
@@ -130,7 +132,7 @@ def answer(world: parity.World, result: dict[str, Any], three: Tensor) -> None:
         result[f"gold_prob:{name}"] = float(share[gold])
 
 
-def relations(folder: Path, world: parity.World) -> None:
+def relations(folder: Path, world: parity.EBertInputs) -> None:
     """The examples but the last, one token longer."""
     data = tensors.read(folder, "relation_classification")
     data["examples"] = data["examples"][:-1]
@@ -156,7 +158,7 @@ def relations(folder: Path, world: parity.World) -> None:
     tensors.store(result, folder, "relation_classification_outputs")
 
 
-def parts(world: parity.World, record: Any, case: Any) -> Iterator[KnowledgeBatch]:
+def parts(world: parity.EBertInputs, record: Any, case: Any) -> Iterator[KnowledgeBatch]:
     """The samples of a case."""
     marks = [p[0] for p in case["pattern"]] if isinstance(case["pattern"], list) else []
     for example in record["examples"]:
@@ -165,7 +167,7 @@ def parts(world: parity.World, record: Any, case: Any) -> Iterator[KnowledgeBatc
         yield world.batch(linked, case["ent_type"])
 
 
-def links(folder: Path, world: parity.World) -> None:
+def links(folder: Path, world: parity.EBertInputs) -> None:
     """All sentences but the last; what is decided from the shares is what our decoding makes."""
     record, result, grads = tensors.read(folder, "entity_linking"), {}, {}
     n_kept = len(record["sentences"]) - 1
@@ -200,16 +202,16 @@ def links(folder: Path, world: parity.World) -> None:
                  "mlm_transform": transformed, "embedding_output": states[0]}  # fmt: skip
         results |= {f"layer.{i}": state for i, state in enumerate(states[1:])}
         result |= tensors.with_prefix(results, f"{case['tag']}.")
-        own = {f"bert.{k}": p.grad for k, p in world.encoder.host.named_parameters()}
-        own |= {"el.null_vector": null.grad, "el.null_bias": bias.grad}
-        own = {name: value for name, value in own.items() if value is not None}
-        grads |= tensors.with_prefix(own, f"{case['tag']}.")
+        gradients = {f"bert.{k}": p.grad for k, p in world.encoder.host.named_parameters()}
+        gradients |= {"el.null_vector": null.grad, "el.null_bias": bias.grad}
+        gradients = {name: value for name, value in gradients.items() if value is not None}
+        grads |= tensors.with_prefix(gradients, f"{case['tag']}.")
     tensors.write(record, folder, "entity_linking")
     tensors.store(result, folder, "entity_linking_outputs")
     tensors.store(grads, folder, "grads")
 
 
-def decided(case: dict[str, Any], texts: linking.Texts, world: parity.World) -> None:
+def decided(case: dict[str, Any], texts: linking.Texts, world: parity.EBertInputs) -> None:
     """Write the case's estimate, its spans without overlap, and those of each number of rounds."""
     pairs = [
         (sample["correct_idx"], max(range(len(p)), key=p.__getitem__))

@@ -38,7 +38,7 @@ def make(folder: Path) -> None:
     state = tensors.weights(state, SIZES, n_layers=3, tied=keys.TIED)
     tensors.store(state, folder, "state_dict")
     change_inputs(folder)
-    model = parity.made(folder)
+    model = parity.model_of(folder)
     tensors.store(outputs_of(model, folder), folder, "outputs")
     change_gradients(model, folder)
     change_heads(folder)
@@ -120,7 +120,7 @@ def change_heads(folder: Path) -> None:
 def head_outputs(
     folder: Path, name: str, head: Any, kind: str, state: dict[str, Tensor]
 ) -> dict[str, Tensor]:
-    body, inputs = parity.made(folder).encoder, tensors.load(folder, "heads_inputs")
+    body, inputs = parity.model_of(folder).encoder, tensors.load(folder, "heads_inputs")
     n_classes = {"typing": N_TYPES, "relation": N_RELATIONS}[name]
     classes = [f"c{i}" for i in range(n_classes)]
     model = KnowledgeForTask.of(

@@ -53,7 +53,7 @@ FEW: dict[str, Any] = MANY | {
 }  # fmt: skip
 """One question on a BERT, one concept a choice, no edge between concepts, no variant."""
 SEED = 3
-OWN = ("training", "evaluated_at_once", "shown_tokens", "layer_ids")
+OTHER_FIELDS = ("training", "evaluated_at_once", "shown_tokens", "layer_ids")
 
 
 def make(folder: Path, sizes: Mapping[str, Any] = MANY) -> None:
@@ -71,7 +71,7 @@ def make(folder: Path, sizes: Mapping[str, Any] = MANY) -> None:
 
 
 def config_of(sizes: Mapping[str, Any]) -> dict[str, Any]:
-    config = {key: value for key, value in sizes.items() if key not in OWN}
+    config = {key: value for key, value in sizes.items() if key not in OTHER_FIELDS}
     letters = string.ascii_lowercase
     vocabulary: Any = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "?", ".", *letters]
     vocabulary += [f"##{letter}" for letter in letters]
@@ -93,7 +93,7 @@ def examples_of(config: Mapping[str, Any], draws: torch.Generator) -> dict[str, 
         return int(torch.randint(n, (1,), generator=draws))
 
     n_concepts, n_choices = config["n_concept"], config["num_choice"]
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "relations": [f"relation{i}" for i in range(config["n_rel"])], "statements": [],
         "examples": [],
     }  # fmt: skip
@@ -112,9 +112,9 @@ def examples_of(config: Mapping[str, Any], draws: torch.Generator) -> dict[str, 
             ]
             example = making.example_of(linked[:n_question], linked[n_question:], extras, triples)
             scores = [[i, -float(pick(90))] for i in (-1, *example["concepts"])]
-            found["examples"].append(example | {"cid2score_high_to_low": scores})
+            facts["examples"].append(example | {"cid2score_high_to_low": scores})
         fact = {"fact1": "some fact"} if question % 2 else {}
-        found["statements"].append({
+        facts["statements"].append({
             "id": f"q{question}", "answerKey": chr(ord("A") + pick(n_choices)), **fact,
             "question": {
                 "stem": "What is it?" if question % 2 else "What may be there.",
@@ -122,7 +122,7 @@ def examples_of(config: Mapping[str, Any], draws: torch.Generator) -> dict[str, 
                             for i in range(n_choices)],
             },
         })  # fmt: skip
-    return found
+    return facts
 
 
 def inputs_of(examples: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Tensor]:
@@ -138,8 +138,8 @@ def inputs_of(examples: Mapping[str, Any], config: Mapping[str, Any]) -> dict[st
             continue
         for i, example in enumerate(examples["examples"]):
             row = making.loaded(example, n_places, config["n_rel"], connect_all=True)
-            place = "{}.{}".format(*divmod(i, n_choices))
-            inputs |= making.edges_by_name(row, place, f"{name}.")
+            key = "{}.{}".format(*divmod(i, n_choices))
+            inputs |= making.edges_by_name(row, key, f"{name}.")
     return inputs | texts_of(examples, config)
 
 
@@ -150,20 +150,20 @@ def texts_of(examples: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str
         for s in examples["statements"]
         for choice in s["question"]["choices"]
     ]  # fmt: skip
-    found: dict[str, Tensor] = {}
-    with tempfile.TemporaryDirectory() as place:
+    texts: dict[str, Tensor] = {}
+    with tempfile.TemporaryDirectory() as temporary:
         vocabulary = config["vocabulary"]
         tokenizer = (
             byte_level(vocabulary) if isinstance(vocabulary, dict)
-            else bert(vocabulary, Path(place))
+            else bert(vocabulary, Path(temporary))
         )  # fmt: skip
         lengths = (("text", "max_seq_len"), ("text_short", "short_max_seq_len"))
         for kind, length in lengths:
             rows = [text_row(tokenizer, *pair, config[length]) for pair in pairs]
             for name in rows[0]:
                 value = torch.tensor([row[name] for row in rows])
-                found[f"{kind}.{name}"] = making.by_question(value, config["num_choice"])
-    return found
+                texts[f"{kind}.{name}"] = making.by_question(value, config["num_choice"])
+    return texts
 
 
 def text_row(tokenizer: Any, first: str, second: str, length: int) -> dict[str, list[Any]]:
@@ -197,7 +197,9 @@ class Numbers:
     ) -> None:
         self.folder, self.config, self.inputs, self.sizes = folder, config, inputs, sizes
         self.settings: dict[str, dict[str, Any]] = {"main": dict(config)}
-        self.settings |= {name: {**config, **own} for name, own in config["variants"].items()}
+        self.settings |= {
+            name: {**config, **changes} for name, changes in config["variants"].items()
+        }
         self.labels = inputs["labels"]
         self.outputs: dict[torch.dtype, State] = {torch.float64: {}, torch.float32: {}}
         self.grads: State = {}
@@ -207,7 +209,9 @@ class Numbers:
         """Of every case; a variant has the main case's weights of the same name and shape."""
         states: dict[str, State] = {}
         for i, (name, settings) in enumerate(self.settings.items()):
-            state = making.drawn(shapes_of(settings), 20 + i, settings["lm_config"]["pad_token_id"])
+            state = making.random_state(
+                shapes_of(settings), 20 + i, settings["lm_config"]["pad_token_id"]
+            )
             main = states.get("main", {})
             states[name] = {
                 key: main[key] if key in main and main[key].shape == value.shape else value
@@ -219,9 +223,9 @@ class Numbers:
         main = self.states["main"]
         files: dict[str, Mapping[str, Tensor]] = {"state_dict_main": main}
         for name, state in self.states.items():
-            own = {k: v for k, v in state.items() if main.get(k) is not v}
-            if own:
-                files[f"state_dict_only_{name}"] = own
+            changed = {k: v for k, v in state.items() if main.get(k) is not v}
+            if changed:
+                files[f"state_dict_only_{name}"] = changed
         for dtype in self.outputs:
             for name in self.settings:
                 self._case(name, dtype)
@@ -273,8 +277,8 @@ class Numbers:
             self.outputs[dtype] |= tensors.with_prefix(stored | changed, f"{name}.{mode}.")
             if dtype == torch.float64:
                 seen["loss.cross_entropy"].backward()
-                own = making.grads_of(weights, f"{name}.{mode}.")
-                self.grads |= own if not training else dict(list(own.items())[::3])
+                of_case = making.grads_of(weights, f"{name}.{mode}.")
+                self.grads |= of_case if not training else dict(list(of_case.items())[::3])
 
     def _first_tokens(self, name: str, value: Tensor) -> Tensor:
         is_part = name == "lm.embedding" or name.endswith("output_before_mixing")
@@ -295,9 +299,9 @@ class Numbers:
             return self._forward(net, main, questions)
 
         run = making.epochs(net.state, settings, self.labels, forward, slow.__contains__, TABLE)
-        for epoch, own in enumerate(run):
+        for epoch, of_epoch in enumerate(run):
             evaluations, accuracy = self._evaluated(net, reference.LOSSES[settings["loss"]])
-            records += [*own, *evaluations, *evaluations]
+            records += [*of_epoch, *evaluations, *evaluations]
             log.append([str(epoch), "0", f"{accuracy:.4f}", f"{accuracy:.4f}"])
             if epoch in (0, settings["n_epochs"] - 1):
                 copies = {k: v.detach().clone() for k, v in net.state.items() if k != TABLE}
@@ -318,10 +322,10 @@ class Numbers:
         records: list[list[Any]] = []
         for first in range(0, len(self.labels), size):
             questions = slice(first, min(first + size, len(self.labels)))
-            own, main = self.labels[questions], self.settings["main"]
+            gold, main = self.labels[questions], self.settings["main"]
             logits = self._forward(net, main, questions)
-            n_right += int((logits.argmax(1) == own).sum())
-            records.append([logits.tolist(), own.tolist(), loss(logits, own).item()])
+            n_right += int((logits.argmax(1) == gold).sum())
+            records.append([logits.tolist(), gold.tolist(), loss(logits, gold).item()])
         return records, n_right / len(self.labels)
 
 

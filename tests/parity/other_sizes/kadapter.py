@@ -46,15 +46,15 @@ def make(folder: Path) -> None:
     results: dict[str, Tensor] = {}
     grads: dict[str, Tensor] = {}
     for name in parity.NAMES:
-        outputs, own = pretrained(folder, name)
+        outputs, gradients = pretrained(folder, name)
         results |= tensors.with_prefix(outputs, f"{name}.")
-        grads |= tensors.with_prefix(own, f"{name}.")
+        grads |= tensors.with_prefix(gradients, f"{name}.")
     for task in parity.TASKS:
         for fusion in ("concat", "sum"):
             prefix = f"{task}.{'add' if fusion == 'sum' else fusion}."
-            outputs, own = tuned(folder, task, fusion)
+            outputs, gradients = tuned(folder, task, fusion)
             results |= tensors.with_prefix(outputs, prefix)
-            grads |= tensors.with_prefix(own, prefix)
+            grads |= tensors.with_prefix(gradients, prefix)
     tensors.store(results | variants(folder), folder, "outputs")
     tensors.store(grads, folder, "grads")
 
@@ -84,8 +84,8 @@ def change_config(folder: Path, state: dict[str, Tensor]) -> None:
     for name, facts in config["frozen"].items():
         _, *parts = name.split("_")
         if name.startswith("pretrain"):
-            own = tensors.part(state, f"{parts[0]}.")
-            facts |= {"host_params": n_host, "adapter_model_trainable": list(own)}
+            host_state = tensors.part(state, f"{parts[0]}.")
+            facts |= {"host_params": n_host, "adapter_model_trainable": list(host_state)}
         elif "flags" in parts:
             facts["host_trainable"] = n_host if facts["host_trainable"] else 0
             facts["adapter_trainable"] = 2 * n_adapter if facts["adapter_trainable"] else 0
@@ -108,7 +108,9 @@ def start_of(folder: Path) -> dict[str, Any]:
     torch.manual_seed(7)
     encoder = KAdapter(parity.config_of(folder, ["fac"]))
     model = KnowledgeForPreTraining.of(encoder, {"relation_pairs": {}})
-    own = {k: v for k, v in model.state_dict().items() if not k.startswith("encoder.host.")}
+    trained_state = {
+        k: v for k, v in model.state_dict().items() if not k.startswith("encoder.host.")
+    }
     rules = keys.pretraining_rules("factual", parity.n_blocks(folder))
     return {
         name: {
@@ -116,7 +118,7 @@ def start_of(folder: Path) -> dict[str, Any]:
             "mean_abs": float(value.abs().mean()),
             "std": float(value.std()),
         }
-        for name, value in to_original(own, rules).items()
+        for name, value in to_original(trained_state, rules).items()
     }
 
 
@@ -177,8 +179,8 @@ def tuned(folder: Path, task: str, fusion: str) -> tuple[dict[str, Tensor], dict
 def task_gradients(model: KnowledgeForTask, *, with_host: bool) -> dict[str, Tensor]:
     grads = {k: v.grad for k, v in model.named_parameters() if v.grad is not None}
     host = {k: v for k, v in grads.items() if k.startswith("encoder.host.")}
-    own = {k: v for k, v in grads.items() if k.startswith(("encoder.fusion.", "head."))}
-    theirs = to_original(own, keys.TYPING_OR_RELATION)
+    selected = {k: v for k, v in grads.items() if k.startswith(("encoder.fusion.", "head."))}
+    theirs = to_original(selected, keys.TYPING_OR_RELATION)
     if with_host:
         theirs |= tensors.with_prefix(to_original(host, keys.HOST), "host.")
     return theirs
@@ -191,14 +193,14 @@ def variants(folder: Path) -> dict[str, Tensor]:
         if "tensor" in case:
             layers, skip = case["adapter_list"], case["adapter_skip_layers"]
             options = {"layers": layers, "skip": skip, "fusion": "none"}
-            encoder = parity.bare(folder, ["fac"], attention="eager", **options)
+            encoder = parity.encoder_of(folder, ["fac"], attention="eager", **options)
             batch = parity.batch_of(folder, "trex")
             result[case["tensor"]] = encoder(batch).adapter_states["factual"]
     for name in LIKE:
         kind, *chosen = name.split(".")
         names = [part[:-1] for part in chosen if part.endswith("1")]
         fusion = {"add": "sum"}.get(kind, kind)
-        encoder = parity.bare(folder, names, fusion=fusion, attention="eager")
+        encoder = parity.encoder_of(folder, names, fusion=fusion, attention="eager")
         batch = parity.batch_of(folder, "entity_typing")
         result[f"like_roberta.{name}"] = encoder(batch).node_states
     return result

@@ -55,18 +55,18 @@ def inputs_of(folder: Path) -> dict[str, Tensor]:
         batch = parity.batch_of(folder, name)
         eye = torch.eye(batch.node_ids.shape[1], dtype=torch.bool)
         seen = batch.visibility.mask & ~(eye & ~batch.node_mask[:, None])
-        own = {
+        fields = {
             "token_ids": batch.node_ids,
             "mask": batch.segment_ids + batch.node_mask.long(),
             "soft_position": batch.positions,
             "visible_matrix": seen.long(),
         }
         if name == "ner":
-            own["labels"] = batch.node_labels.where(batch.node_labels != IGNORE, 0)
-            own["segment_tag"] = batch.node_kinds
+            fields["labels"] = batch.node_labels.where(batch.node_labels != IGNORE, 0)
+            fields["segment_tag"] = batch.node_kinds
         else:
-            own["labels"] = batch.labels
-        results |= tensors.with_prefix(own, prefix)
+            fields["labels"] = batch.labels
+        results |= tensors.with_prefix(fields, prefix)
     return results
 
 

@@ -100,10 +100,10 @@ def losses_of(
 ) -> tuple[KnowledgeForPreTraining, dict[str, Any]]:
     """The model after a backward pass, and what the original would log."""
     model = parity.new_model(folder, "eager", variant)
-    given = {"triples": batches["plain" if variant == "double_ke" else variant]}
+    triples = {"triples": batches["plain" if variant == "double_ke" else variant]}
     if variant == "double_ke":
-        given["second_triples"] = batches["ke2"]
-    losses = model(parity.mlm_batch(folder, **given)).losses
+        triples["second_triples"] = batches["ke2"]
+    losses = model(parity.mlm_batch(folder, **triples)).losses
     total = torch.stack(list(losses.values())).sum()
     total.backward()
     numbers = {name: value.item() for name, value in losses.items()}
@@ -144,13 +144,13 @@ def complete(folder: Path) -> None:
         "transe_embeddings": scorer,
     }
     for name in data["results"]:
-        of, setting, asked = name.split("/")
+        of, setting, side = name.split("/")
         known = {part: completion.ids(data, part) for part in completion.FILTERS[setting]}
         known = {part: rows[(rows >= 0).all(1)] for part, rows in known.items()}
         sizes = {"n_entities": shape[1], "n_relations": shape[0]}
         result = rank(
             scorers[of], completion.ids(data, "test"), filter=Filter(known, **sizes),
-            ties="pessimistic", directions=completion.DIRECTIONS[asked], candidates="all",
+            ties="pessimistic", directions=completion.DIRECTIONS[side], candidates="all",
         )  # fmt: skip
         metrics = {key.upper(): value for key, value in result.metrics().items()}
         data["results"][name] = {"rankings": completion.in_order(result), "metrics": metrics}

@@ -85,9 +85,9 @@ def values(
 def gradients(golden: parity.Golden, variant: str, old: dict[str, Tensor]) -> dict[str, Tensor]:
     number, _, output, model = next(golden.run(variant))
     output.loss.backward()
-    own, result = dict(model.named_parameters()), {}
+    parameters, result = dict(model.named_parameters()), {}
     for key in old:
-        gradient = own[parity.renamed(key.removeprefix(f"chunk{number}."))].grad
+        gradient = parameters[parity.renamed(key.removeprefix(f"chunk{number}."))].grad
         assert gradient is not None
         result[f"{variant}.{key}"] = gradient
     return result
@@ -102,7 +102,7 @@ def marginal(golden: parity.Golden, sampling: str, record: dict[str, Any]) -> No
     for s, rows in enumerate(record["per_sample_per_chunk"]):
         model = golden.model(variant)
         for i, (chunk, row) in enumerate(zip(golden.chunks(variant), rows, strict=True)):
-            output = model(parity.drawn(golden, chunk, draws, f"s{s}.chunk{i}."))
+            output = model(parity.with_draws(golden, chunk, draws, f"s{s}.chunk{i}."))
             row |= {"model_logp": float(output.log_p), "penalized": float(output.penalised_log_p)}
         for key, each in sums.items():
             each.append(sum(row[key] for row in rows))

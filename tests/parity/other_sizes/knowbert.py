@@ -118,29 +118,29 @@ class Recorded:
     """Stands in for the comparisons and keeps what they are given."""
 
     def __init__(self) -> None:
-        self.found: dict[str, Any] = {}
+        self.changed: dict[str, Any] = {}
 
     def equal(self, name: str, actual: Any, _expected: Any) -> None:
-        self.found[name] = actual
+        self.changed[name] = actual
 
     def close(self, name: str, actual: Any, _expected: Any, *, atol: float) -> None:
-        self.found[name] = actual
+        self.changed[name] = actual
 
 
 def change_metrics(case: parity.Case) -> None:
     facts = tensors.read(case.folder, "losses_and_metrics")
     outputs, inputs, after = case.outputs, case.inputs, facts["metrics_after_one_batch"]
-    asked = inputs["next_sentence_label"] >= 0
+    is_pair = inputs["next_sentence_label"] >= 0
     right = outputs["nsp_logits"].argmax(1) == inputs["next_sentence_label"]
-    after["nsp_accuracy"] = float(right[asked].float().mean())
+    after["nsp_accuracy"] = float(right[is_pair].float().mean())
     after |= {"lm_loss": float(outputs["loss_mlm"]), "nsp_loss": float(outputs["loss_nsp"])}
     for spec in case.specs:
         both = facts["entity_linking"][spec.name]
         for kind, loss in losses_of(case, spec).items():
             both[kind]["loss"] = loss
             change_decoding(case, spec.name, both["null_entity_id"], both[kind])
-        own = both[both["configured_loss_type"]]["metrics"]
-        after |= {f"{spec.name}_{key}": value for key, value in own.items()}
+        configured = both[both["configured_loss_type"]]["metrics"]
+        after |= {f"{spec.name}_{key}": value for key, value in configured.items()}
     modes = facts["trainable_parameters_by_mode"]
     for mode, names in modes.items():
         modes[mode] = [name for name in names if ".encoder.layer.3." not in name]
@@ -150,23 +150,23 @@ def change_metrics(case: parity.Case) -> None:
 def losses_of(case: parity.Case, spec: Any) -> dict[str, float]:
     spans, ids, _, labels, _ = case._mentions(case.inputs, spec.name, 0)
     scores = case.outputs[f"kar.{spec.name}.linking_scores"]
-    asked = (labels != IGNORE) & (spans[..., 1] > spans[..., 0])
-    real = case.inputs[f"candidates.{spec.name}.candidate_entities"][asked] > 0
-    right = real & (ids[asked] == labels[asked][:, None])
+    is_labelled = (labels != IGNORE) & (spans[..., 1] > spans[..., 0])
+    real = case.inputs[f"candidates.{spec.name}.candidate_entities"][is_labelled] > 0
+    right = real & (ids[is_labelled] == labels[is_labelled][:, None])
     return {
-        "margin": float(margin_loss(scores[asked], real, right, margin=spec.margin)),
-        "softmax": float(softmax_loss(scores[asked], real, right, missing_gold="first")),
+        "margin": float(margin_loss(scores[is_labelled], real, right, margin=spec.margin)),
+        "softmax": float(softmax_loss(scores[is_labelled], real, right, missing_gold="first")),
     }
 
 
 def change_decoding(case: parity.Case, name: str, null: int, expected: dict[str, Any]) -> None:
     recorded = Recorded()
-    given = (f"candidates.{name}.candidate_spans", f"candidates.{name}.candidate_entities",
+    keys = (f"candidates.{name}.candidate_spans", f"candidates.{name}.candidate_entities",
              f"gold_entities.{name}")  # fmt: skip
     scores = case.outputs[f"kar.{name}.linking_scores"]
-    tensors_given = (case.inputs[key] for key in given)
+    tensors_given = (case.inputs[key] for key in keys)
     metrics.check_decoding(recorded, scores, *tensors_given, null, expected)
-    expected["decoded [batch, [start,end], entity_id]"] = recorded.found["decoded"]
+    expected["decoded [batch, [start,end], entity_id]"] = recorded.changed["decoded"]
     for part in ("el", "span"):
-        for key, value in zip(("precision", "recall", "f1"), recorded.found[part], strict=True):
+        for key, value in zip(("precision", "recall", "f1"), recorded.changed[part], strict=True):
             expected["metrics"][f"{part}_{key}"] = value

@@ -61,10 +61,11 @@ def outputs(folder: Path) -> None:
     is_concept = ids != NONE
     concepts = encoder.concept_vectors(ids.where(is_concept, PAD_ROW))
     joint, query = encoder.with_concepts(states, ids), encoder.memory.projection(states)
-    bare = (concepts @ query[..., None])[..., 0]
+    scores = (concepts @ query[..., None])[..., 0]
+    sentinel = (query @ encoder.memory.sentinel)[..., None]
     result = {
         "bert_output": states, "memory_length": is_concept.sum(-1, keepdim=True).float(),
-        "memory_score_unmasked": torch.cat([(query @ encoder.memory.sentinel)[..., None], bare], 2),
+        "memory_score_unmasked": torch.cat([sentinel, scores], 2),
         "memory_attention": encoder.memory.attention(states, concepts, is_concept),
         "memory_output": joint, "self_matching_attention": encoder.matching.attention(joint, mask),
         "self_matching_output": encoder.matching(joint, mask),

@@ -37,7 +37,7 @@ def make(folder: Path) -> None:
     outputs, grads = tensors.load(folder, "outputs"), tensors.load(folder, "grads")
     for variant in parity.variants_of(folder):
         outputs |= values(golden, variant)
-        tell(golden, variant, record["variants"][variant]["batches"])
+        print_losses(golden, variant, record["variants"][variant]["batches"])
         grads |= gradients(golden, variant, tensors.part(grads, f"{variant}."))
     outputs = {name: value for name, value in outputs.items() if "alias_query" not in name}
     tensors.store(outputs, folder, "outputs")
@@ -49,8 +49,8 @@ def weights(state: dict[str, Tensor]) -> dict[str, Tensor]:
     draws, result = torch.Generator().manual_seed(9), {}
     for name, old in state.items():
         changes: dict[int, int] = {}
-        for part, own in SIZES.items():
-            changes |= own if part in name else {}
+        for part, sizes_of_part in SIZES.items():
+            changes |= sizes_of_part if part in name else {}
         if name.endswith("inv_freq"):
             result[name] = old
             continue
@@ -80,7 +80,7 @@ def values(golden: parity.Golden, variant: str) -> dict[str, Tensor]:
     return tensors.with_prefix(result, f"{variant}.")
 
 
-def tell(golden: parity.Golden, variant: str, batches: list[Any]) -> None:
+def print_losses(golden: parity.Golden, variant: str, batches: list[Any]) -> None:
     """Losses, paths and posteriors of the same spans."""
     for name, segment, output, _ in golden.run(variant):
         b, s = (int(part[1:]) for part in name.split("."))
@@ -93,15 +93,15 @@ def tell(golden: parity.Golden, variant: str, batches: list[Any]) -> None:
             for one in spans:
                 start, end = one[0][:2]
                 words = float(word_path[row, start : end + 1].sum())
-                one[1] = [float(spans_of[row, end][place(segment, row, one[0])]), words]
+                one[1] = [float(spans_of[row, end][path_of(segment, row, one[0])]), words]
         for row, brute in enumerate(record[BRUTE]):
             if brute is not None:
                 brute["log_marginal"] = -float(losses[row])
                 for one in brute["span_posteriors"]:
-                    one[1] = float(shares[row, one[0][1]][place(segment, row, one[0])])
+                    one[1] = float(shares[row, one[0][1]][path_of(segment, row, one[0])])
 
 
-def place(segment: Any, row: int, span: list[int]) -> Tensor:
+def path_of(segment: Any, row: int, span: list[int]) -> Tensor:
     """Where a span stands among those that end where it does."""
     start, end, _, fact, alias = span
     at = (segment.span_starts[row, end] == start) & (segment.span_facts[row, end] == fact)
@@ -118,12 +118,12 @@ def gradients(golden: parity.Golden, variant: str, old: dict[str, Tensor]) -> di
             output = model(segment, memory)
             memory = output.memory
         segment_loss(output, segment, as_released=True).backward()
-        own = dict(model.named_parameters())
+        parameters = dict(model.named_parameters())
         for name in tensors.part(old, f"{prefix}."):
             if name.startswith("special_rel_vecs."):
-                outcome = own["facts.special"].grad[int(name.rpartition(".")[2])]
+                outcome = parameters["facts.special"].grad[int(name.rpartition(".")[2])]
             else:
                 (ours,) = parity.renamed({name: old[f"{prefix}.{name}"]})
-                outcome = own[ours].grad
+                outcome = parameters[ours].grad
             result[f"{variant}.{prefix}.{name}"] = outcome
     return result

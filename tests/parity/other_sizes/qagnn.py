@@ -114,7 +114,7 @@ def prepared(
         "statements": [], "grounded": [], "examples": [], "other_neighbourhoods": {},
     }  # fmt: skip
     for question in range(config["num_questions"]):
-        own = [concepts[pick(len(concepts))] for _ in range(1 + question % 3)]
+        question_concepts = [concepts[pick(len(concepts))] for _ in range(1 + question % 3)]
         order = torch.randperm(len(concepts), generator=draws)
         choices = [concepts[i] for i in order[: config["num_choice"]].tolist()]
         facts["statements"].append({
@@ -126,7 +126,7 @@ def prepared(
                             for i, choice in enumerate(choices)],
             },
         })  # fmt: skip
-        facts["grounded"] += [{"sent": "", "ans": choice, "qc": own, "ac": [choice]}
+        facts["grounded"] += [{"sent": "", "ans": choice, "qc": question_concepts, "ac": [choice]}
                               for choice in choices]  # fmt: skip
     return facts
 
@@ -138,7 +138,7 @@ def write_examples(folder: Path, facts: dict[str, Any], config: Mapping[str, Any
     shapes |= making.linear("lm_head.dense", scorer["hidden_size"], scorer["hidden_size"])
     shapes |= making.norm("lm_head.layer_norm", scorer["hidden_size"])
     shapes["lm_head.bias"] = (scorer["vocab_size"],)
-    state = making.drawn(shapes, 1, scorer["pad_token_id"])
+    state = making.random_state(shapes, 1, scorer["pad_token_id"])
     tensors.store(state, folder, "scorer_state_dict")
     pruned = facts["graph_edges_src_dst_rel_weight"]["pruned"]
     near = making.neighbours(pruned)
@@ -151,10 +151,10 @@ def write_examples(folder: Path, facts: dict[str, Any], config: Mapping[str, Any
         linked = {numbers[name] for name in grounded["qc"]} - answer
         extras = making.between(sorted(linked), sorted(answer), near)
         context = f"{statement['stem']} {statement['choices'][choice]['text']}.".lower()
-        own = sorted(linked | answer | extras)
-        texts = [context, *(f"{context} {facts['concepts'][i]}." for i in own)]
+        concepts = sorted(linked | answer | extras)
+        texts = [context, *(f"{context} {facts['concepts'][i]}." for i in concepts)]
         ids = [tokens_of(text, config["roberta_vocabulary"]) for text in texts]
-        scores = dict(zip([-1, *own], scores_of(state, ids, scorer), strict=True))
+        scores = dict(zip([-1, *concepts], scores_of(state, ids, scorer), strict=True))
         in_order = sorted(extras, key=lambda i: -scores[i])
         facts["examples"].append(
             making.example_of(sorted(linked), sorted(answer), in_order, triples) | {
@@ -168,13 +168,13 @@ def write_examples(folder: Path, facts: dict[str, Any], config: Mapping[str, Any
 def others_of(
     question: set[int], answer: set[int], edges: Sequence[Any], facts: Mapping[str, Any]
 ) -> dict[str, list[int]]:
-    near, own = making.neighbours(edges), question | answer
+    near, named = making.neighbours(edges), question | answer
     pairs = [(q, a) for q in sorted(question) for a in sorted(answer)]
-    around = {"1hop_neighbours": set().union(*(near.get(i, set()) for i in own))}
+    around = {"1hop_neighbours": set().union(*(near.get(i, set()) for i in named))}
     around["2hop_qa_pair"] = making.common(pairs, near)
     around["2hop_all_pair"] = making.between(sorted(question), sorted(answer), near)
     first = [*sorted(question), *sorted(answer)]
-    return {name: [*first, *sorted(more - own)] for name, more in around.items()}
+    return {name: [*first, *sorted(more - named)] for name, more in around.items()}
 
 
 def tokens_of(text: str, vocabulary: Mapping[str, int]) -> list[int]:
@@ -211,14 +211,14 @@ def inputs_of(
 
 def texts_of(facts: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Tensor]:
     names = ("input_ids", "input_mask", "segment_ids", "output_mask")
-    found: dict[str, Tensor] = {}
-    with tempfile.TemporaryDirectory() as place:
+    texts: dict[str, Tensor] = {}
+    with tempfile.TemporaryDirectory() as temporary:
         kinds = {
             "roberta": (byte_level(config["roberta_vocabulary"]), config["max_seq_len"]),
             "roberta_short": (
                 byte_level(config["roberta_vocabulary"]), config["short_max_seq_len"],
             ),
-            "bert": (bert(config["bert_vocabulary"], Path(place)), config["max_seq_len"]),
+            "bert": (bert(config["bert_vocabulary"], Path(temporary)), config["max_seq_len"]),
         }  # fmt: skip
         for kind, (tokenizer, length) in kinds.items():
             rows = [
@@ -230,8 +230,8 @@ def texts_of(facts: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, T
             ]
             for name, column in zip(names, zip(*rows, strict=True), strict=True):
                 value = making.by_question(torch.tensor(column), config["num_choice"])
-                found[f"text.{kind}.{name}"] = value
-    return found
+                texts[f"text.{kind}.{name}"] = value
+    return texts
 
 
 def hand(
@@ -289,11 +289,11 @@ class Numbers:
             for name, variant in (("main", {}), *config["variants"].items())
         }
         self.states = {
-            name: making.drawn(self._shapes(settings), 10 + i)
+            name: making.random_state(self._shapes(settings), 10 + i)
             for i, (name, settings) in enumerate(self.settings.items())
         }
         lm = config["lm"]
-        self.lm = making.drawn(making.language_model("", lm), 9, lm["pad_token_id"])
+        self.lm = making.random_state(making.language_model("", lm), 9, lm["pad_token_id"])
         text = {name: inputs[f"text.roberta.{name}"].flatten(0, 1)
                 for name in ("input_ids", "input_mask", "segment_ids")}  # fmt: skip
         self.words = Words(*text.values(), lm["pad_token_id"])
@@ -351,8 +351,8 @@ class Numbers:
             self.outputs[dtype] |= tensors.with_prefix(seen | changed, f"{name}.{mode}.")
             if dtype == torch.float64 and name in self.settings:
                 seen["loss.cross_entropy"].backward()
-                own = making.grads_of(weights, f"{name}.{mode}.cross_entropy.")
-                self.grads |= own if not training else dict(list(own.items())[::2])
+                of_case = making.grads_of(weights, f"{name}.{mode}.cross_entropy.")
+                self.grads |= of_case if not training else dict(list(of_case.items())[::2])
 
     def _hand(self) -> Rows:
         part = tensors.part(self.inputs, "hand.")
@@ -385,8 +385,10 @@ class Numbers:
         n_choices = self.config["num_choice"]
         words = self.words
         if questions != slice(None):
-            own = slice(questions.start * n_choices, questions.stop * n_choices)
-            words = Words(words.ids[own], words.mask[own], words.segments[own], words.pad_id)
+            node_rows = slice(questions.start * n_choices, questions.stop * n_choices)
+            words = Words(
+                words.ids[node_rows], words.mask[node_rows], words.segments[node_rows], words.pad_id
+            )
         states = reference.hidden_states(lm, words, self.config["lm"])
         sentence = lm.linear("pooler.dense", states[layer][:, 0]).tanh()
         rows = _of(making.rows_from(self.inputs, questions), sentence.dtype)
@@ -439,12 +441,12 @@ class Numbers:
             [["step", "dev_acc", "test_acc"]],
             "decoder.concept_emb.emb.weight",
         )
-        for epoch, own in enumerate(
+        for epoch, of_epoch in enumerate(
             making.epochs(
                 state, settings, self.labels, forward, lambda name: "encoder.module" in name, table
             )
         ):
-            records += own
+            records += of_epoch
             with torch.no_grad():
                 chosen = forward(slice(None), training=False).argmax(1)
             accuracy = str(float((chosen == self.labels).double().mean()))

@@ -48,30 +48,30 @@ def inputs(folder: Path, allowed: Tensor, draws: torch.Generator) -> None:
     """Every word of one row may be asked; what is asked is hidden by [MASK]."""
     ids = torch.randint(5, len(allowed), (N_ROWS, LENGTH), generator=draws)
     ids[0] = allowed.any(1).nonzero()[:LENGTH, 0]
-    asked = torch.rand((N_ROWS, LENGTH), generator=draws) < 0.5
-    labels = ids.masked_fill(~asked, IGNORE)
+    is_masked = torch.rand((N_ROWS, LENGTH), generator=draws) < 0.5
+    labels = ids.masked_fill(~is_masked, IGNORE)
     result = {
         "hidden": torch.randn((N_ROWS, LENGTH, WIDTH), generator=draws), "labels": labels,
-        "original_ids": ids, "input_ids": ids.masked_fill(asked, 4),
-        "allowed_positions": (asked & allowed.any(1)[ids]).long(),
+        "original_ids": ids, "input_ids": ids.masked_fill(is_masked, 4),
+        "allowed_positions": (is_masked & allowed.any(1)[ids]).long(),
     }  # fmt: skip
     tensors.store(result, folder, "restated_inputs")
 
 
 def outputs(folder: Path) -> None:
-    model, given = parity.new_model(folder), parity.load(folder, "inputs")
-    parameters, hidden = parity.load(folder, "parameters"), given["hidden"].requires_grad_()
+    model, inputs_ = parity.new_model(folder), parity.load(folder, "inputs")
+    parameters, hidden = parity.load(folder, "parameters"), inputs_["hidden"].requires_grad_()
     senses, words = model.objectives["senses"], model.objectives["mlm"]
     vectors, table = model.encoder.senses.vectors.weight, hosts.word_table(model.encoder.host)
     scores, logits = senses.head(hidden, vectors), words.logits(hidden, table.weight)
-    labels, rows = given["labels"], parameters["M"]
+    labels, rows = inputs_["labels"], parameters["M"]
     allowed = parity.slots(rows[labels.clamp(min=0).flatten()], IGNORE)
     allowed[labels.flatten() == IGNORE] = IGNORE
     together, each = allowed_losses(scores.flatten(0, 1), allowed)
     counted = (allowed != IGNORE).any(1)
     means = together[counted].mean(), each[counted].mean()
     of_words = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORE)
-    sums(folder, model, given)
+    sums(folder, model, inputs_)
     loss = means[0] + means[1]
     result = parity.load(folder, "outputs") | {
         "sense_logits": scores, "sense_logits_no_bias": scores - senses.head.bias,
@@ -87,9 +87,9 @@ def outputs(folder: Path) -> None:
     tensors.store(dict(zip(names, gradients, strict=True)), folder, "restated_grads")
 
 
-def sums(folder: Path, model: torch.nn.Module, given: dict[str, Tensor]) -> None:
+def sums(folder: Path, model: torch.nn.Module, inputs_: dict[str, Tensor]) -> None:
     """The inputs by the paper's own product with the matrix of allowed senses."""
-    parameters, ids = parity.load(folder, "parameters"), given["input_ids"]
+    parameters, ids = parity.load(folder, "parameters"), inputs_["input_ids"]
     table = parameters["W"] + parameters["M"] @ parameters["S"]
     result = parity.load(folder, "outputs")
     result["embedding_input"] = table[ids] + parameters["P"][: ids.shape[1]]

@@ -32,10 +32,10 @@ def make(folder: Path) -> None:
     state = {name: value for name, value in old.items() if ".layer.1." not in name}
     tensors.store(tensors.weights(state, SIZES, n_layers=1, named=NAMED), folder, "state_dict")
     data(folder)
-    given = {name: value[1:] for name, value in tensors.load(folder, "inputs").items()}
-    assert all(len(value) == N_ROWS for value in given.values())
-    given["polarity_ids"] = renamed(given["polarity_ids"])
-    tensors.store(given, folder, "inputs")
+    inputs_ = {name: value[1:] for name, value in tensors.load(folder, "inputs").items()}
+    assert all(len(value) == N_ROWS for value in inputs_.values())
+    inputs_["polarity_ids"] = renamed(inputs_["polarity_ids"])
+    tensors.store(inputs_, folder, "inputs")
     pretrained(folder)
     fine_tuned(folder)
 

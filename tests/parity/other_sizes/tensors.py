@@ -65,10 +65,10 @@ def weights(
         number = LAYER.search(name)
         if number is not None and int(number[1]) >= n_layers:
             continue
-        own = dict(sizes)
+        known_sizes = dict(sizes)
         for pattern, changes in (named or {}).items():
-            own |= changes if pattern in name else {}
-        shape = [own.get(size, size) for size in old.shape]
+            known_sizes |= changes if pattern in name else {}
+        shape = [known_sizes.get(size, size) for size in old.shape]
         value = torch.randn(shape, generator=draws, dtype=torch.float64) * 0.1
         is_scale = re.search(r"(norm|gamma).*(weight|gamma)$", name, re.IGNORECASE)
         value = 1 + value if is_scale and len(shape) == 1 else value

@@ -18,7 +18,7 @@ N_BATCH = 5
 READ_BY_ROW = ("batch_h_t_r", "strict.batch", "random.batch_used_for_training")
 
 
-class Found(dict[str, Any]):
+class Stored(dict[str, Any]):
     """What a parity test would compare, by its key in the file."""
 
     def close(self, name: str, actual: Any, expected: Any, **_: Any) -> None:
@@ -28,8 +28,8 @@ class Found(dict[str, Any]):
         self[name] = actual
 
 
-def found_by(test: Callable[..., None], *arguments: Any) -> Found:
-    result = Found()
+def found_by(test: Callable[..., None], *arguments: Any) -> Stored:
+    result = Stored()
     test(*arguments, result)
     return result
 
@@ -58,10 +58,10 @@ def _graph(golden: parity.Golden) -> dict[str, Any]:
 
 def _forward(folder: Path, golden: parity.Golden) -> None:
     concatenated = tensors.load(folder, "concat_hidden_f64")
-    own = tensors.weights(tensors.part(concatenated, "param."), SIZES, n_layers=2)
+    weights_of_model = tensors.weights(tensors.part(concatenated, "param."), SIZES, n_layers=2)
     tensors.store(
         {k: v for k, v in concatenated.items() if not k.startswith("param.")}
-        | tensors.with_prefix(own, "param."),
+        | tensors.with_prefix(weights_of_model, "param."),
         folder, "concat_hidden_f64",
     )  # fmt: skip
     for direction in parity.ENDS:

@@ -23,7 +23,7 @@ def make(folder: Path) -> None:
     config = tensors.read(folder, "config") | {"dim": WIDTH, "negative": N_NEGATIVES}
     data = tensors.read(folder, "data")
     data["pages"].popitem()
-    _told(config, data)
+    _print(config, data)
     tensors.write(config, folder, "config")
     n_items, draws = len(data["vocabulary"]), torch.Generator().manual_seed(3)
     n_words = data["entity_offset"]
@@ -33,7 +33,7 @@ def make(folder: Path) -> None:
         if name.startswith("pairs."):
             first, second = name.removeprefix("pairs.").split("_")
             inputs[name] = torch.stack(
-                [_drawn(kind, n_words, n_items, draws) for kind in (first, second)], 1
+                [_random_links(kind, n_words, n_items, draws) for kind in (first, second)], 1
             )
         elif name.endswith("syn0_init"):
             inputs[name] = 0.1 * torch.randn(n_items, WIDTH, generator=draws)
@@ -53,12 +53,12 @@ def make(folder: Path) -> None:
     _trained(folder)
 
 
-def _drawn(kind: str, n_words: int, n_items: int, draws: torch.Generator) -> torch.Tensor:
+def _random_links(kind: str, n_words: int, n_items: int, draws: torch.Generator) -> torch.Tensor:
     low, high = (0, n_words) if kind == "word" else (n_words, n_items)
     return torch.randint(low, high, (N_PAIRS,), generator=draws)
 
 
-def _told(config: dict[str, Any], data: dict[str, Any]) -> None:
+def _print(config: dict[str, Any], data: dict[str, Any]) -> None:
     """The vocabulary, link graph and mentions of the pages that are left, by our corpus."""
     titles = {x["title"] for page in data["pages"].values() for text in page for x in text["links"]}
     data["vocabulary"] = [{"kind": "entity", "name": title} for title in sorted(titles)]
@@ -85,16 +85,16 @@ def _told(config: dict[str, Any], data: dict[str, Any]) -> None:
     for record in data["detected"]:
         places = original.detect(tokenise(record["text"]), aliases)
         record["found"] = [
-            dict(zip(("start", "end", "entity"), place, strict=True)) for place in places
+            dict(zip(("start", "end", "entity"), span, strict=True)) for span in places
         ]
 
 
 def _tables(outputs: dict[str, torch.Tensor], data: dict[str, Any]) -> dict[str, torch.Tensor]:
     result = {"exp_table": outputs["exp_table"]}
     for kind, message in (("words", "word"), ("entities", "entity")):
-        own = [item for item in data["vocabulary"] if item["kind"] == message]
-        counts = np.array([item["count"] for item in own])
-        rows = np.array([item["index"] for item in own])
+        items = [item for item in data["vocabulary"] if item["kind"] == message]
+        counts = np.array([item["count"] for item in items])
+        rows = np.array([item["index"] for item in items])
         result[f"neg_table.{kind}.power0"] = torch.from_numpy(rows)
         for name, size in SIZES.items():
             if name.startswith(kind):
@@ -112,10 +112,10 @@ class _Recorder:
     """Stands where the tests compare and keeps what ours are."""
 
     def __init__(self) -> None:
-        self.found: dict[str, torch.Tensor] = {}
+        self.values: dict[str, torch.Tensor] = {}
 
     def close(self, name: str, actual: torch.Tensor, expected: object, **_: object) -> None:
-        self.found[name] = actual.clone()
+        self.values[name] = actual.clone()
 
     def equal(self, *_: object) -> None:
         pass
@@ -134,7 +134,7 @@ def _trained(folder: Path) -> None:
     golden, recorder = parity.golden.__wrapped__(folder), _Recorder()
     parity.test_pair_updates(golden, recorder)
     parity.test_passes_in_the_order_of_their_draws(golden, recorder)
-    tensors.store(outputs | recorder.found, folder, "outputs")
+    tensors.store(outputs | recorder.values, folder, "outputs")
     (key,) = (name for name in data if name.startswith("most_similar_to_item_"))
     vectors = tensors.load(folder, "state_dict")["syn0"]
     row = int(key.rsplit("_", 1)[1])

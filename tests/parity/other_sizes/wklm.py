@@ -74,7 +74,7 @@ def batches(folder: Path) -> None:
     tensors.write(data, folder, "batches")
 
 
-def given(folder: Path) -> Any:
+def load_inputs(folder: Path) -> Any:
     inputs = tensors.load(folder, "inputs")
     return parity.batch_of(
         inputs["sentence"], inputs["entity_masks"], tensors.read(folder, "config")["padding_idx"],
@@ -86,7 +86,7 @@ def run(
     folder: Path, variant: str, info: dict[str, Any]
 ) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Any]]:
     """Outputs, gradients and what is logged of one variant."""
-    model, batch = parity.new_model(folder, variant), given(folder)
+    model, batch = parity.new_model(folder, variant), load_inputs(folder)
     state = tensors.load(folder, "state_dict")
     output = model(batch)
     mlm, truth = model.objectives["mlm"], model.objectives["mention_truth"]
@@ -99,7 +99,7 @@ def run(
         "pooled_output": pooled, "sentence_logits": pooled @ state[original.UNUSED[0]].T,
         "lm_logits": mlm.logits(output.node_states[:1], hosts.word_table(host).weight),
     }  # fmt: skip
-    own = truth.features(output, batch, model.encoder)
+    features = truth.features(output, batch, model.encoder)
     if variant == "boundary":
         result["boundary.cls_rep"] = pooled
         typing = (state[f"typing.typing_outputs.{name}"] for name in ("weight", "bias"))
@@ -108,8 +108,8 @@ def run(
         both = F.linear(shared, *spans)
         result["span_qa.start_logits"], result["span_qa.end_logits"] = both[..., :1], both[..., 1:]
     if variant == "boundary_add_layer":
-        result[f"{variant}.only_states"] = torch.cat([own, shared], dim=-1)
-    outcome = truth.logits(own, batch.mention_spans)
+        result[f"{variant}.only_states"] = torch.cat([features, shared], dim=-1)
+    outcome = truth.logits(features, batch.mention_spans)
     names = ("start_logits", "end_logits") if len(outcome) > 1 else ("entity_logits",)
     result |= {f"{variant}.{name}": value for name, value in zip(names, outcome, strict=True)}
     zero = torch.tensor(0.0)

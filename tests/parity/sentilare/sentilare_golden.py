@@ -101,21 +101,21 @@ def is_pretrained(name: str) -> bool:
     return name.startswith(("roberta.", "lm_head.", *HEADS))
 
 
-def with_ids(ids: Tensor, mask: Tensor, given: dict[str, Tensor], pad: int) -> KnowledgeBatch:
+def with_ids(ids: Tensor, mask: Tensor, extra_ids: dict[str, Tensor], pad: int) -> KnowledgeBatch:
     """Padded rows as they stand, with the three vocabularies, named as there."""
     rows = [row[seen].tolist() for row, seen in zip(ids, mask.bool(), strict=True)]
     batch = text_batch(rows, pad_id=pad).pad_to(ids.shape[1], word_pad_id=pad)
     assert torch.equal(batch.node_ids, ids)
-    return batch.replace(extra_ids={name: value[..., None] for name, value in given.items()})
+    return batch.replace(extra_ids={name: value[..., None] for name, value in extra_ids.items()})
 
 
 def batch_of(folder: Path) -> KnowledgeBatch:
-    given, pad = load(folder, "inputs"), read(folder, "tokenizer")["pad_token_id"]
-    extras = {name: given[theirs] for name, theirs in INPUTS.items()}
-    batch = with_ids(given["input_ids"], given["attention_mask"], extras, pad)
+    inputs, pad = load(folder, "inputs"), read(folder, "tokenizer")["pad_token_id"]
+    extras = {name: inputs[theirs] for name, theirs in INPUTS.items()}
+    batch = with_ids(inputs["input_ids"], inputs["attention_mask"], extras, pad)
     return batch.replace(
-        node_labels=ignored(given["masked_lm_labels"]),
-        extra_labels={name: ignored(given[theirs])[..., None] for name, theirs in LABELS.items()},
+        node_labels=ignored(inputs["masked_lm_labels"]),
+        extra_labels={name: ignored(inputs[theirs])[..., None] for name, theirs in LABELS.items()},
     )
 
 

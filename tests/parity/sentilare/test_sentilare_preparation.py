@@ -62,7 +62,7 @@ def test_polarities_of_texts(folder: Path, tmp_path: Path, compared: Any) -> Non
     record, (lexicon, rows) = read(folder, "prior_polarity"), lexicon_of(folder, tmp_path)
     glosses = np.array(record["gloss_embedding"])
     lemmas = {(word, part): lemma for word, part, lemma in record["lemmas"]}
-    asked, result = iter(record["gloss_attention_in_order"]), record["result"]
+    attention, result = iter(record["gloss_attention_in_order"]), record["result"]
     texts = [text for text in record["texts"] if text.strip()]
     for number, text in enumerate(texts):
         sentence = np.array(record["sentence_embedding"][text])
@@ -75,7 +75,7 @@ def test_polarities_of_texts(folder: Path, tmp_path: Path, compared: Any) -> Non
             parts.append(PARTS.get(part, OTHER))
             signs.append(polarity(prior_score(senses, near)))
             if senses:
-                wanted = next(asked)
+                wanted = next(attention)
                 weights = sense_weights([sense.number for sense in senses], near)
                 compared.close("weights", weights, wanted["weights"], atol=ATOL, rtol=RTOL)
                 scores = [sense.positive - sense.negative for sense in senses]
@@ -85,7 +85,7 @@ def test_polarities_of_texts(folder: Path, tmp_path: Path, compared: Any) -> Non
         compared.equal("words", text.split(), result["words"][number])
         compared.equal("parts", parts, result["pos"][number])
         compared.equal("polarities", signs, result["polarity"][number])
-    assert next(asked, None) is None
+    assert next(attention, None) is None
     compared.equal("their labels shift", record["labels"][: len(texts)], result["labels"])
     mapped = {tag: original.part_of(tag) for tag in record["postag_map"]}
     compared.equal("tags", mapped, record["postag_map"])
@@ -139,7 +139,7 @@ def sample_of(
     return labelled(build(linked, tokenizer, graph, generator=draws, config=config), labels)
 
 
-def shown(batch: KnowledgeBatch, name: str, empty: int, length: int) -> list[int]:
+def visible_ids(batch: KnowledgeBatch, name: str, empty: int, length: int) -> list[int]:
     """The ids of one text in a vocabulary, as they write them."""
     assert batch.extra_ids is not None
     row = batch.extra_ids[name][0, :, 0].tolist() if name in batch.extra_ids else []
@@ -168,10 +168,12 @@ def test_fine_tuning_inputs(folder: Path, compared: Any) -> None:
             compared.equal("input_mask", [1] * n + [0] * len(rest), wanted["input_mask"])
             names = tokenizer.convert_ids_to_tokens(batch.node_ids[0].tolist())
             compared.equal("tokens", names, wanted["tokens"][:n])
-            compared.equal("pos_ids", shown(batch, PART, OTHER, length), wanted["pos_ids"])
-            signs = shown(batch, POLARITY, NEUTRAL, length)
+            compared.equal("pos_ids", visible_ids(batch, PART, OTHER, length), wanted["pos_ids"])
+            signs = visible_ids(batch, POLARITY, NEUTRAL, length)
             compared.equal("senti_ids", signs, wanted["senti_ids"])
-            compared.equal("unknown", shown(batch, RATING, unknown, length), wanted["polarity_ids"])
+            compared.equal(
+                "unknown", visible_ids(batch, RATING, unknown, length), wanted["polarity_ids"]
+            )
             compared.equal("label_id", labels[group[0]], wanted["label_id"])
 
 
@@ -209,15 +211,15 @@ def test_pre_training_samples(folder: Path, compared: Any) -> None:
         )  # fmt: skip
         is_polar = np.array(signs) != NEUTRAL
         chosen = hides(np.array([draw for *_, draw in hidden]), is_polar, options)
-        compared.equal("chosen", chosen.tolist(), [asked for _, asked, _, _ in hidden])
+        compared.equal("chosen", chosen.tolist(), [label for _, label, _, _ in hidden])
         batch = sample_of(tokenizer, [(words, parts, signs)], length)
         n = batch.node_ids.shape[1]
-        flat = [(i, asked, lost) for row, asked, lost, _ in hidden for i in row][: n - 2]
+        flat = [(i, label, lost) for row, label, lost, _ in hidden for i in row][: n - 2]
         marks = torch.zeros(2, 1, n, dtype=torch.bool)
         ids = batch.node_ids.clone()
-        for node, (i, asked, lost) in enumerate(flat, start=1):
+        for node, (i, label, lost) in enumerate(flat, start=1):
             ids[0, node] = i
-            marks[:, 0, node] = torch.tensor([asked, lost])
+            marks[:, 0, node] = torch.tensor([label, lost])
         labels = batch.node_ids.masked_fill(~marks[0], IGNORE)
         marked = with_labels(batch.replace(node_ids=ids, node_labels=labels), marks[1])
         is_word = torch.ones_like(ids, dtype=torch.bool)
@@ -235,7 +237,7 @@ def test_pre_training_samples(folder: Path, compared: Any) -> None:
         compared.equal("word labels", asked_words, case["masked_lm_labels"])
         assert marked.extra_labels is not None
         for name, empty in (*EMPTY.items(), (RATING, n_ratings)):
-            actual = shown(marked, name, empty, length)
+            actual = visible_ids(marked, name, empty, length)
             compared.equal(f"{name} ids", actual, case[INPUTS[name]])
             row = marked.extra_labels[name][0, :, 0].tolist()
             actual = [-1 if i == IGNORE else i for i in row] + [-1] * padding

@@ -47,7 +47,7 @@ def cases_of(folder: Path) -> Iterator[str]:
 
 
 @dataclass(frozen=True, eq=False)
-class World:
+class WordGraph:
     """A benchmark with ids: entities in ascending order of their names, as graphs have them."""
 
     benchmark: Benchmark
@@ -117,9 +117,9 @@ class Golden:
         lower = self.read("config")["do_lower_case"]
         return read_vocabulary(self.folder / "vocab.txt", lower_case=lower)
 
-    def world(self, task: str, *, is_linked: bool) -> World:
+    def world(self, task: str, *, is_linked: bool) -> WordGraph:
         raw = self.read(f"preprocess_{task}")["raw"]
-        return World(read_benchmark(task, raw), task == "wn18rr", is_linked)
+        return WordGraph(read_benchmark(task, raw), task == "wn18rr", is_linked)
 
     def model(self, dtype: torch.dtype, pooling: Any = "mean") -> BiEncoder:
         config = BertConfig(**{k: v for k, v in self.read("config").items() if k[:3] != "do_"})

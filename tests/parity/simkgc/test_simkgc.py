@@ -36,8 +36,8 @@ PARAMETERS = {"case": cases_of, "pooling": poolings_of}
 
 @pytest.fixture(scope="module")
 def case(request: pytest.FixtureRequest) -> str:
-    found: str = request.param
-    return found
+    name: str = request.param
+    return name
 
 
 @pytest.fixture(scope="module")
@@ -86,12 +86,12 @@ def stepped(golden: Golden, case: str, precision: str) -> Iterator[tuple[Contras
 @pytest.mark.parametrize("precision", DTYPES)
 def test_scores_and_losses(golden: Golden, case: str, precision: str, compared: Any) -> None:
     outputs = golden.load("outputs")
-    for number, (made, step) in enumerate(stepped(golden, case, precision)):
+    for number, (output, step) in enumerate(stepped(golden, case, precision)):
         prefix = f"{precision}.{case}.step{number}"
         atol, rtol = ATOL_LOGITS[precision], RTOL_LOSSES[precision]
-        compared.close(f"simkgc {case}", made.logits.detach(), outputs[f"{prefix}.logits"],
+        compared.close(f"simkgc {case}", output.logits.detach(), outputs[f"{prefix}.logits"],
                        atol=atol)  # fmt: skip
-        forwards, backwards = (loss.detach() for loss in made.losses())
+        forwards, backwards = (loss.detach() for loss in output.losses())
         named_losses = {
             "loss": forwards + backwards, "loss_hr_to_tail": forwards,
             "loss_tail_to_hr": backwards, "inv_t": step.model.log_scale.detach().exp(),
@@ -113,12 +113,12 @@ def test_validation_reads_neither_margin_nor_queue(
 ) -> None:
     outputs, step = golden.load("outputs"), golden.step(DTYPES[precision])
     with torch.no_grad():
-        made = step.contrast(golden.batches[0], is_training=False)
+        output = step.contrast(golden.batches[0], is_training=False)
     assert step.queue is not None
     assert step.queue.offset == 0
-    compared.close("simkgc eval logits", made.logits, outputs[f"{precision}.eval.logits"],
+    compared.close("simkgc eval logits", output.logits, outputs[f"{precision}.eval.logits"],
                    atol=ATOL_LOGITS[precision])  # fmt: skip
-    compared.close("simkgc eval loss", made.losses()[0], outputs[f"{precision}.eval.loss"],
+    compared.close("simkgc eval loss", output.losses()[0], outputs[f"{precision}.eval.loss"],
                    atol=0, rtol=RTOL_LOSSES[precision])  # fmt: skip
 
 
@@ -126,41 +126,41 @@ def test_gradients(golden: Golden, compared: Any) -> None:
     grads = golden.load("grads")
     for prefix in sorted({".".join(name.split(".")[:2]) for name in grads}):
         case, number = prefix.split(".step")
-        for i, (made, step) in enumerate(stepped(golden, case, "f64")):
+        for i, (output, step) in enumerate(stepped(golden, case, "f64")):
             if i == int(number):
-                sum(made.losses(), torch.zeros(())).backward()  # type: ignore[no-untyped-call]
-                found = {name: p.grad for name, p in step.model.named_parameters()}
+                sum(output.losses(), torch.zeros(())).backward()  # type: ignore[no-untyped-call]
+                gradients = {name: p.grad for name, p in step.model.named_parameters()}
         for name, expected in grads.items():
             if name.startswith(f"{prefix}."):
-                own = found[renamed(name.removeprefix(f"{prefix}."))]
-                assert own is not None
+                gradient = gradients[renamed(name.removeprefix(f"{prefix}."))]
+                assert gradient is not None
                 bound = max(1e-5 * float(expected.abs().max()), 1e-12)  # biases of keys have none
-                compared.close("simkgc gradient", own, expected, atol=bound)
+                compared.close("simkgc gradient", gradient, expected, atol=bound)
 
 
 def test_the_temperature_is_learned_on_demand(golden: Golden) -> None:
     host = golden.model(torch.float32).questions
-    given = golden.training["temperature"]
-    fixed = BiEncoder(deepcopy(host), learn_temperature=False, temperature=given)
-    told = golden.training["log_inv_t_requires_grad_without_finetune_t"]
-    assert fixed.log_scale.requires_grad == told
+    temperature = golden.training["temperature"]
+    fixed = BiEncoder(deepcopy(host), learn_temperature=False, temperature=temperature)
+    expected = golden.training["log_inv_t_requires_grad_without_finetune_t"]
+    assert fixed.log_scale.requires_grad == expected
     assert float(fixed.log_scale) == pytest.approx(golden.training["log_inv_t"])
 
 
 # ---- training ------------------------------------------------------------------------------------
 def test_an_epoch_of_training(golden: Golden, compared: Any) -> None:
-    told = golden.training["trainer"]
+    record = golden.training["trainer"]
     world = golden.world(golden.training["task"], is_linked=golden.training["use_link_graph"])
     step = golden.step(
-        torch.float32, learning_rate=told["lr"], warmup=told["warmup_given"],
-        weight_decay=told["weight_decay"], gradient_norm=told["grad_clip"],
+        torch.float32, learning_rate=record["lr"], warmup=record["warmup_given"],
+        weight_decay=record["weight_decay"], gradient_norm=record["grad_clip"],
     )  # fmt: skip
-    assert told["num_examples"] == 2 * len(world.train)
-    per_epoch = told["num_examples"] // told["batch_size"]
-    compared.equal("simkgc steps of an epoch", len(told["steps"]), per_epoch)
-    schedule = rates_as_told(told, step.config, per_epoch)
+    assert record["num_examples"] == 2 * len(world.train)
+    per_epoch = record["num_examples"] // record["batch_size"]
+    compared.equal("simkgc steps of an epoch", len(record["steps"]), per_epoch)
+    schedule = rates_as_told(record, step.config, per_epoch)
     optimiser = make_optimiser(step.model, step.config)
-    for number, (one, rate) in enumerate(zip(told["steps"], schedule, strict=False), 1):
+    for number, (one, rate) in enumerate(zip(record["steps"], schedule, strict=False), 1):
         compared.close("simkgc rate", rate, one["lr"], atol=1e-12)
         forwards, backwards = step.contrast(world.rows(one["batch"])).losses()
         compared.close("simkgc forward loss", forwards.detach(), one["loss_hr_to_tail"],
@@ -173,30 +173,30 @@ def test_an_epoch_of_training(golden: Golden, compared: Any) -> None:
     for name, expected in golden.load("trainer_after_epoch").items():
         compared.close("simkgc after epoch", state[renamed(name)], expected,
                        atol=1e-3 * float(expected.abs().max()))  # fmt: skip
-    for one in told["valid"]:
+    for one in record["valid"]:
         rows = world.rows(one["batch"])
         with torch.no_grad():
-            made = step.contrast(rows, is_training=False)
-        compared.close("simkgc valid", made.losses()[0], one["loss"], atol=0, rtol=1e-3)
-    ranks = (made.logits > made.logits.diagonal()[:, None]).sum(1)
+            output = step.contrast(rows, is_training=False)
+        compared.close("simkgc valid", output.losses()[0], one["loss"], atol=0, rtol=1e-3)
+    ranks = (output.logits > output.logits.diagonal()[:, None]).sum(1)
     for k in (1, 3):
         share = round(100 * float((ranks < k).float().mean()), 3)
-        compared.close("simkgc Acc", share, told["valid_metric"][f"Acc@{k}"], atol=1e-3)
+        compared.close("simkgc Acc", share, record["valid_metric"][f"Acc@{k}"], atol=1e-3)
 
 
-def rates_as_told(told: dict[str, Any], config: SimKGCConfig, per_epoch: int) -> list[float]:
+def rates_as_told(record: dict[str, Any], config: SimKGCConfig, per_epoch: int) -> list[float]:
     """The schedule of the number of epochs that the trainer's own rates are of."""
-    after = told["valid"][0]["lr"]
+    after = record["valid"][0]["lr"]
     for n_epochs in range(1, 100):
-        made = list(rates(n_epochs * per_epoch, config))
-        warmup = min(config.warmup, len(made) // 10)
-        if warmup == told["warmup_used"] and abs([*made, 0.0][per_epoch] - after) < 1e-9:
-            return made
+        all_rates = list(rates(n_epochs * per_epoch, config))
+        warmup = min(config.warmup, len(all_rates) // 10)
+        if warmup == record["warmup_used"] and abs([*all_rates, 0.0][per_epoch] - after) < 1e-9:
+            return all_rates
     raise AssertionError(f"no number of epochs has the rate {after} after {per_epoch} steps")
 
 
 def test_contrast_alone_takes_no_more_than_its_columns(golden: Golden) -> None:
     """Without queue and heads the columns are the batch's."""
     vectors = torch.eye(3, dtype=torch.float64)
-    made = contrast(vectors, vectors, torch.zeros(()), torch.ones(3, 3, dtype=torch.bool))
-    assert made.logits.shape == (3, 3)
+    output = contrast(vectors, vectors, torch.zeros(()), torch.ones(3, 3, dtype=torch.bool))
+    assert output.logits.shape == (3, 3)

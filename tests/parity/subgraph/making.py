@@ -25,7 +25,7 @@ POSITIONS = "position_embeddings.weight"
 
 
 # ---- weights -------------------------------------------------------------------------------------
-def drawn(shapes: Shapes, seed: int, pad_id: int | None = None) -> State:
+def random_state(shapes: Shapes, seed: int, pad_id: int | None = None) -> State:
     """Random weights, none near zero; the pad rows of the language model's tables are zero."""
     draws, state = torch.Generator().manual_seed(seed), {}
     for name, shape in shapes.items():
@@ -71,11 +71,11 @@ def layers_of(prefix: str, config: Mapping[str, Any]) -> Shapes:
 
 def outside(features: str, prefix: str, config: Mapping[str, Any], sentence: int) -> Shapes:
     """The concepts, the features of nodes, the pool and the score."""
-    width, own = config["concept_dim"], config["concept_in_dim"]
+    width, own_width = config["concept_dim"], config["concept_in_dim"]
     n_rows = config["n_concept"] + (2 if prefix else 0)
-    shapes: Shapes = {f"{prefix}concept_emb.emb.weight": (n_rows, own)}
-    if own != width:
-        shapes |= linear(f"{prefix}concept_emb.cpt_transform", own, width)
+    shapes: Shapes = {f"{prefix}concept_emb.emb.weight": (n_rows, own_width)}
+    if own_width != width:
+        shapes |= linear(f"{prefix}concept_emb.cpt_transform", own_width, width)
     shapes |= linear(f"{features}Vh", width, width) | linear(f"{features}Vx", width, width)
     shapes |= linear(f"{features}emb_node_type", reference.N_NODE_TYPES, width // 2)
     shapes |= linear(f"{features}emb_score", width // 2, width // 2)
@@ -148,8 +148,8 @@ def common(pairs: Any, near: Mapping[int, set[int]]) -> set[int]:
 def between(
     question: Sequence[int], answer: Sequence[int], near: Mapping[int, set[int]]
 ) -> set[int]:
-    own = {*question, *answer}
-    return common(permutations(sorted(own), 2), near) - own
+    concepts = {*question, *answer}
+    return common(permutations(sorted(concepts), 2), near) - concepts
 
 
 def example_of(
@@ -160,11 +160,11 @@ def example_of(
 ) -> Example:
     """Concepts in their order, and direct edges (relation, source, target) among their places."""
     concepts = [*sorted(question), *sorted(answer), *extras]
-    place = {concept: i for i, concept in enumerate(concepts)}
+    position_of = {concept: i for i, concept in enumerate(concepts)}
     edges = sorted(
-        [relation, place[source], place[target]]
+        [relation, position_of[source], position_of[target]]
         for source, relation, target in triples
-        if source in place and target in place
+        if source in position_of and target in position_of
     )
     n, n_question = len(concepts), len(question)
     return {
@@ -225,8 +225,8 @@ def by_question(values: Tensor, n_choices: int) -> Tensor:
     return values.reshape(-1, n_choices, *values.shape[1:])
 
 
-def edges_by_name(row: Mapping[str, Tensor], place: str, prefix: str = "") -> dict[str, Tensor]:
-    return {f"{prefix}{name}.{place}": row[name] for name in ("edge_index", "edge_type")}
+def edges_by_name(row: Mapping[str, Tensor], key: str, prefix: str = "") -> dict[str, Tensor]:
+    return {f"{prefix}{name}.{key}": row[name] for name in ("edge_index", "edge_type")}
 
 
 def rows_from(
@@ -241,8 +241,7 @@ def rows_from(
     first, n_choices = questions.start or 0, lengths.shape[1]
     places = [f"{q}.{c}" for q in range(first, first + len(lengths)) for c in range(n_choices)]
     edges = [
-        (inputs[f"{prefix}edge_index.{place}"], inputs[f"{prefix}edge_type.{place}"])
-        for place in places
+        (inputs[f"{prefix}edge_index.{key}"], inputs[f"{prefix}edge_type.{key}"]) for key in places
     ]
     index, kinds = reference.batched(edges, ids.shape[1])
     return Rows(ids, types, scores[..., 0].double(), lengths.flatten(), index, kinds)
@@ -287,9 +286,9 @@ def epochs(
         for name, value in weights.items():
             value.requires_grad_(epoch >= settings["unfreeze_epoch"] or not is_slow(name))
         for questions, share, ends in reference.micro_batches(len(labels), settings):
-            logits, own = forward(questions), labels[questions]
-            loss = reference.LOSSES[settings["loss"]](logits, own)
-            records.append([logits.tolist(), own.tolist(), loss.item()])
+            logits, gold = forward(questions), labels[questions]
+            loss = reference.LOSSES[settings["loss"]](logits, gold)
+            records.append([logits.tolist(), gold.tolist(), loss.item()])
             (loss * share).backward()
             if ends:
                 reference.clip(weights, settings["max_grad_norm"])

@@ -120,8 +120,8 @@ def positions(ids: Tensor, pad_id: int) -> Tensor:
 
 def seen(mask: Tensor) -> Visibility:
     """Everybody sees the words of `mask`, and padding itself, too, which nobody reads."""
-    own = torch.eye(mask.shape[1], dtype=torch.bool)
-    return Visibility(mask[:, None, :] | own)
+    itself = torch.eye(mask.shape[1], dtype=torch.bool)
+    return Visibility(mask[:, None, :] | itself)
 
 
 def no_words(n_batch: int) -> KnowledgeBatch:
@@ -180,16 +180,16 @@ def edges_by_row(graph: TypedGraph, n_places: int, n_rows: int) -> list[list[tup
     return [sorted(row) for row in rows]
 
 
-def edges_of_rows(given: Mapping[str, Tensor], prefix: str = "") -> list[list[tuple[int, ...]]]:
+def edges_of_rows(inputs: Mapping[str, Tensor], prefix: str = "") -> list[list[tuple[int, ...]]]:
     """The original's edges of every question and choice, as `edges_by_row` has them."""
     places = sorted(
         tuple(map(int, name.removeprefix(f"{prefix}edge_type.").split(".")))
-        for name in given
+        for name in inputs
         if name.startswith(f"{prefix}edge_type.")
     )
     rows = []
     for question, choice in places:
-        types = given[f"{prefix}edge_type.{question}.{choice}"].tolist()
-        index = given[f"{prefix}edge_index.{question}.{choice}"].tolist()
+        types = inputs[f"{prefix}edge_type.{question}.{choice}"].tolist()
+        index = inputs[f"{prefix}edge_index.{question}.{choice}"].tolist()
         rows.append(sorted(zip(types, *index, strict=True)))
     return rows

@@ -125,20 +125,20 @@ def prefix_of(folder: Path, name: str) -> str:
 
 def edges_of(folder: Path, name: str) -> list[tuple[Tensor, Tensor]]:
     """Of every question and choice: places and types of the direct half of its edges."""
-    given, n_types = golden.load(folder, "inputs"), config_of(folder, name)["n_etype"]
-    n_questions, n_choices = given["adj_lengths"].shape
+    inputs, n_types = golden.load(folder, "inputs"), config_of(folder, name)["n_etype"]
+    n_questions, n_choices = inputs["adj_lengths"].shape
     prefix, rows = prefix_of(folder, name), []
     for question in range(n_questions):
         for choice in range(n_choices):
-            place = f"{prefix}edge_{{}}.{question}.{choice}"
-            index, types = given[place.format("index")], given[place.format("type")]
+            pattern = f"{prefix}edge_{{}}.{question}.{choice}"
+            index, types = inputs[pattern.format("index")], inputs[pattern.format("type")]
             rows.append(golden.own_edges(index, types, n_types))
     return rows
 
 
 def texts_of(folder: Path, kind: str = "text") -> dict[str, Tensor]:
-    given = golden.part(golden.load(folder, "inputs"), f"{kind}.")
-    return {name: golden.of_all(value) for name, value in given.items()}
+    inputs = golden.part(golden.load(folder, "inputs"), f"{kind}.")
+    return {name: golden.of_all(value) for name, value in inputs.items()}
 
 
 def labels_of(folder: Path) -> Tensor:
@@ -149,10 +149,10 @@ def labels_of(folder: Path) -> Tensor:
 
 
 def batch_of(folder: Path, name: str, dtype: torch.dtype = DOUBLE) -> KnowledgeBatch:
-    given, settings = golden.load(folder, "inputs"), config_of(folder, name)
+    inputs, settings = golden.load(folder, "inputs"), config_of(folder, name)
     fields = golden.subgraphs(
-        golden.of_all(given["concept_ids"]), golden.of_all(given["node_type_ids"]),
-        golden.of_all(given["node_scores"])[..., 0], golden.of_all(given["adj_lengths"]),
+        golden.of_all(inputs["concept_ids"]), golden.of_all(inputs["node_type_ids"]),
+        golden.of_all(inputs["node_scores"])[..., 0], golden.of_all(inputs["adj_lengths"]),
         edges_of(folder, name), n_relations=settings["n_rel"],
     )  # fmt: skip
     text = texts_of(folder)
@@ -196,8 +196,8 @@ class Run:
         self.logits = self.model.head.mlp(self.text).view(-1, config_of(folder, name)["num_choice"])
 
     def _graph(self) -> Any:
-        given = golden.load(self.folder, "inputs")
-        n_places = given["concept_ids"].shape[2]
+        inputs = golden.load(self.folder, "inputs")
+        n_places = inputs["concept_ids"].shape[2]
         rows, n_types = (
             edges_of(self.folder, self.name),
             config_of(self.folder, self.name)["n_etype"],
@@ -208,7 +208,7 @@ class Run:
             index += [moved, moved.flip(0)]
             types += [kinds, kinds + n_types // 2]
         return golden.original_graph(
-            torch.cat(index, 1), torch.cat(types), given["node_type_ids"].flatten(), n_types
+            torch.cat(index, 1), torch.cat(types), inputs["node_type_ids"].flatten(), n_types
         )
 
     def _layers(self) -> tuple[Tensor, Tensor]:
@@ -231,12 +231,12 @@ class Run:
         encoder, seen = self.model.encoder, self.seen
         layer, edges = encoder.graph.layers[fused], encoder.graph.edge_encoder(self.graph)
         both = torch.cat([spots, self.features], dim=1)
-        own = f"gnn.layer{fused}."
-        seen[f"{own}input"] = spots[:-1]
-        seen[f"{own}attention"] = layer.attention(both, edges, self.graph)[:-1]
-        seen[f"{own}aggregated"] = layer.aggregated(both, edges, self.graph)[:-1]
+        prefix = f"gnn.layer{fused}."
+        seen[f"{prefix}input"] = spots[:-1]
+        seen[f"{prefix}attention"] = layer.attention(both, edges, self.graph)[:-1]
+        seen[f"{prefix}aggregated"] = layer.aggregated(both, edges, self.graph)[:-1]
         output = layer(spots, self.features, edges, self.graph)
-        seen[f"{own}output"] = output[:-1]
+        seen[f"{prefix}output"] = output[:-1]
         spots = F.gelu(output, approximate="tanh")
         before = self._pair(words, spots)
         words, spots = encoder.mix(fused, words, spots)
@@ -283,8 +283,8 @@ def test_every_value(folder: Path, name: str, mode: str, dtype: torch.dtype) -> 
             continue
         expected = theirs[key]
         if key.startswith("lm."):  # the first tokens alone; those of padding are nobody's
-            shown = real[:, : expected.shape[1]]
-            value, expected = value[:, : expected.shape[1]][shown], expected[shown]
+            is_real = real[:, : expected.shape[1]]
+            value, expected = value[:, : expected.shape[1]][is_real], expected[is_real]
         if key == "concept_embedding":  # the context's is thrown away
             value, expected = value[:, 1:], expected[:, 1:]
         golden.close(value, expected)
@@ -371,24 +371,24 @@ def compare_gradients(
 
 # ---- what the loader makes ----------------------------------------------------------------------
 def test_edges(folder: Path, name: str) -> None:
-    given, settings = golden.load(folder, "inputs"), config_of(folder, name)
+    inputs, settings = golden.load(folder, "inputs"), config_of(folder, name)
     batch = batch_of(folder, name)
     assert settings["n_etype"] == n_edge_types(settings["n_rel"], all_entities=joins_all(settings))
     graph = model_of(folder, name).encoder.typed_graph(batch)
     n_places = batch.subgraph_ids.shape[1] + 1
     ours = golden.edges_by_row(graph, n_places, len(batch))
-    assert ours == golden.edges_of_rows(given, prefix_of(folder, name))
+    assert ours == golden.edges_of_rows(inputs, prefix_of(folder, name))
 
 
 def test_nodes(folder: Path) -> None:
     """The examples' concepts, cut to the places that there are; types, and the context's mask."""
-    given, settings = golden.load(folder, "inputs"), config_of(folder, "main")
+    inputs, settings = golden.load(folder, "inputs"), config_of(folder, "main")
     batch, examples = batch_of(folder, "main"), golden.read(folder, "examples")["examples"]
     most = settings["max_node_num"] - 1
     for row, example in enumerate(examples):
         ids = batch.subgraph_ids[row]
         assert (ids[ids != PAD_ROW] - N_SPECIAL_ROWS).tolist() == example["concepts"][:most]
-    special = golden.of_all(given["special_nodes_mask"])
+    special = golden.of_all(inputs["special_nodes_mask"])
     assert special[:, 0].all()
     assert not special[:, 1:].any()
 

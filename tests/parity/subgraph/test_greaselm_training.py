@@ -37,7 +37,7 @@ def original_name(model: KnowledgeForTask, name: str) -> str:
 @pytest.fixture(scope="module")
 def trained(folder: Path) -> Trained:
     """Logits and losses by epoch, weights after each, and scores of all questions after each."""
-    told, config = golden.read(folder, "training"), golden.read(folder, "config")
+    record, config = golden.read(folder, "training"), golden.read(folder, "config")
     model = parity.model_of(folder, "main", torch.float32)
     whole, n_choices = parity.batch_of(folder, "main", torch.float32), config["num_choice"]
 
@@ -47,7 +47,7 @@ def trained(folder: Path) -> Trained:
     seen, weights, scores = [], {}, []
     for epoch, micro in enumerate(
         training.epochs(
-            model, batch_of, told["settings"], config["num_questions"],
+            model, batch_of, record["settings"], config["num_questions"],
             lambda name: original_name(model, name), golden.load(folder, "inputs")["labels"],
         )
     ):  # fmt: skip
@@ -61,9 +61,9 @@ def trained(folder: Path) -> Trained:
 
 def test_logits_and_losses(folder: Path, trained: Trained) -> None:
     """Of each epoch: the training's micro-batches, then the evaluations of two splits."""
-    told = golden.read(folder, "training")
+    record = golden.read(folder, "training")
     labels = golden.load(folder, "inputs")["labels"]
-    theirs = training.micro_batches(told["micro_batches_and_evaluations_logits_labels_loss"])
+    theirs = training.micro_batches(record["micro_batches_and_evaluations_logits_labels_loss"])
     for micro, scores in zip(trained[0], trained[2], strict=True):
         for logits, loss in micro:
             expected, _, expected_loss = next(theirs)
@@ -72,12 +72,12 @@ def test_logits_and_losses(folder: Path, trained: Trained) -> None:
         for _ in range(SPLITS):
             first = 0
             while first < len(labels):
-                expected, own, _ = next(theirs)
-                part = scores[first : first + len(own)]
-                assert labels[first : first + len(own)].tolist() == own
+                expected, losses_, _ = next(theirs)
+                part = scores[first : first + len(losses_)]
+                assert labels[first : first + len(losses_)].tolist() == losses_
                 ours = training.centred(part)
                 golden.close(ours, training.centred(expected), atol=EVALUATED, rtol=0)
-                first += len(own)
+                first += len(losses_)
     assert next(theirs, None) is None
 
 
@@ -87,19 +87,19 @@ def test_parameters(folder: Path, trained: Trained) -> None:
     rules = keys.rules(model.encoder.config, model.config.head["layers"])
     pad = golden.read(folder, "config")["lm_config"]["pad_token_id"]
     for name, value in stored.items():
-        epoch_name, own = name.split(".", 1)
+        epoch_name, parameter = name.split(".", 1)
         epoch = int(epoch_name.removeprefix("epoch"))
-        if golden.NO_GRADIENT.search(own) or golden.NONE_IN_TRAINING.search(own):
+        if golden.NO_GRADIENT.search(parameter) or golden.NONE_IN_TRAINING.search(parameter):
             continue
-        if own.endswith(".bias") and own.startswith(
+        if parameter.endswith(".bias") and parameter.startswith(
             (f"{keys.MODEL}fc.", f"{keys.MODEL}pooler.w_vs")
         ):
             continue
-        ours = trained[1][epoch][next(iter(to_ours({own: value}, rules)))]
-        if own.endswith("num_batches_tracked"):
+        ours = trained[1][epoch][next(iter(to_ours({parameter: value}, rules)))]
+        if parameter.endswith("num_batches_tracked"):
             assert int(ours) == int(value), name
             continue
-        if own.endswith("word_embeddings.weight"):
+        if parameter.endswith("word_embeddings.weight"):
             rows = torch.arange(len(value)) != pad
             ours, value = ours[rows], value[rows]
         golden.close(ours, value, atol=PARAMETERS_AFTER.get(epoch, LATER), rtol=0)
@@ -108,21 +108,21 @@ def test_parameters(folder: Path, trained: Trained) -> None:
 
 
 def test_accuracy(folder: Path, trained: Trained) -> None:
-    told: Any = golden.read(folder, "training")
+    record: Any = golden.read(folder, "training")
     labels = golden.load(folder, "inputs")["labels"]
-    head, *rows = told["log"]
+    head, *rows = record["log"]
     for column in ("dev_acc", "test_acc"):
         training.accuracies_agree(trained[2], labels, [row[head.index(column)] for row in rows])
 
 
 def test_who_learns_slowly(folder: Path) -> None:
     """The loaded language model's names get the small rate, and none of the new parts."""
-    told = golden.read(folder, "training")["small_learning_rate_names"]
+    names = golden.read(folder, "training")["small_learning_rate_names"]
     model = parity.model_of(folder, "main")
     slow = {
         original_name(model, name)
         for name, _ in model.named_parameters()
         if name.startswith("encoder.host.")
     }
-    named = {name for name in told if name.startswith(keys.MODEL)}
+    named = {name for name in names if name.startswith(keys.MODEL)}
     assert named <= slow

@@ -44,9 +44,9 @@ def name(request: pytest.FixtureRequest) -> str:
 # ---- the model ----------------------------------------------------------------------------------
 def decoder_of(folder: Path, name: str) -> dict[str, Tensor]:
     """Its own weights, or those of the main case where it has none."""
-    own = f"state_dict_{name}"
+    stem = f"state_dict_{name}"
     return golden.load(
-        folder, own if (folder / f"{own}.safetensors").is_file() else "state_dict_main"
+        folder, stem if (folder / f"{stem}.safetensors").is_file() else "state_dict_main"
     )
 
 
@@ -81,13 +81,13 @@ def sizes_agree(folder: Path, name: str) -> None:
 # ---- batches ------------------------------------------------------------------------------------
 def rows_of(folder: Path, name: str) -> dict[str, Tensor]:
     """One row a choice: ids, types, scores, lengths, edges and sentence vectors."""
-    given = golden.load(folder, "inputs")
+    inputs = golden.load(folder, "inputs")
     if name == "hand":
-        return golden.part(given, "hand.")
+        return golden.part(inputs, "hand.")
     fields = ("concept_ids", "node_type_ids", "node_scores", "adj_lengths")
-    rows = {field: golden.of_all(given[field]) for field in fields}
-    rows |= {"edge_index": given["batched_edge_index"], "edge_type": given["batched_edge_type"]}
-    rows["sent_vecs"] = given["sent_vecs"]
+    rows = {field: golden.of_all(inputs[field]) for field in fields}
+    rows |= {"edge_index": inputs["batched_edge_index"], "edge_type": inputs["batched_edge_type"]}
+    rows["sent_vecs"] = inputs["sent_vecs"]
     if name == "no_scores":
         rows["node_scores"] = torch.zeros_like(rows["node_scores"])
     return rows
@@ -99,8 +99,8 @@ def edges_of(rows: dict[str, Tensor], n_types: int) -> list[tuple[Tensor, Tensor
     index, types = rows["edge_index"], rows["edge_type"]
     results = []
     for i in range(n_batch):
-        own = (index[0] >= i * n_places) & (index[0] < (i + 1) * n_places)
-        direct = own & (types < n_types // 2)
+        is_inside = (index[0] >= i * n_places) & (index[0] < (i + 1) * n_places)
+        direct = is_inside & (types < n_types // 2)
         results.append((index[:, direct] - i * n_places, types[direct]))
     return results
 
@@ -304,8 +304,8 @@ def compare_gradients(
             ours = table[N_SPECIAL_ROWS:].clone()
             ours[0] += table[PAD_ROW]
         else:
-            (own,) = keys.to_ours({key: value}, rules)
-            ours = gradients[own]
+            (name,) = keys.to_ours({key: value}, rules)
+            ours = gradients[name]
         golden.close_gradient(key, ours, value, training=training)
 
 
@@ -331,15 +331,15 @@ def test_no_scores_are_scores_of_zero(folder: Path) -> None:
 # ---- with the language model --------------------------------------------------------------------
 def texts_of(folder: Path) -> KnowledgeBatch:
     """The texts as words, and their subgraphs; padding has the start token and is masked."""
-    given, lm = golden.load(folder, "inputs"), golden.read(folder, "config")["lm"]
-    text = {k: golden.of_all(v) for k, v in golden.part(given, "text.roberta.").items()}
+    inputs, lm = golden.load(folder, "inputs"), golden.read(folder, "config")["lm"]
+    text = {k: golden.of_all(v) for k, v in golden.part(inputs, "text.roberta.").items()}
     batch = golden.words(
         text["input_ids"], text["input_mask"], text["segment_ids"], pad_id=lm["pad_token_id"]
     )
-    own = batch_of(folder, "with_lm")
+    own_batch = batch_of(folder, "with_lm")
     return batch.replace(
         labels=labels_of(folder),
-        **{k: v for k, v in vars(own).items() if k.startswith("subgraph_")},
+        **{k: v for k, v in vars(own_batch).items() if k.startswith("subgraph_")},
     )
 
 
@@ -389,7 +389,7 @@ def test_gradients_of_the_whole_model(folder: Path) -> None:
 # ---- one layer alone ----------------------------------------------------------------------------
 def test_one_layer(folder: Path) -> None:
     """The first layer on other states: attention, output and all gradients."""
-    theirs, given = golden.load(folder, "layer_f64"), golden.load(folder, "inputs")
+    theirs, inputs = golden.load(folder, "layer_f64"), golden.load(folder, "inputs")
     model, rows = model_of(folder, "hand").eval(), rows_of(folder, "hand")
     graph_layers = model.encoder.graph
     layer, edge_encoder = graph_layers.layers[0], graph_layers.edge_encoder
@@ -401,7 +401,7 @@ def test_one_layer(folder: Path) -> None:
     )  # fmt: skip
     assert torch.equal(graph.edge_index[:, :-1], theirs["edge_index_with_loops"])
     x, extra = (
-        given[f"layer.{name}"].double().requires_grad_() for name in ("x", "node_feature_extra")
+        inputs[f"layer.{name}"].double().requires_grad_() for name in ("x", "node_feature_extra")
     )
     states, features = (F.pad(value, (0, 0, 0, 1)) for value in (x, extra))
     edges = edge_encoder(graph)
@@ -409,7 +409,7 @@ def test_one_layer(folder: Path) -> None:
     golden.close(layer.attention(both, edges, graph)[:-1], theirs["attention"])
     output = layer(states, features, edges, graph)[:-1]
     golden.close(output, theirs["output"])
-    (output * given["layer.coefficient"].double()).sum().backward()
+    (output * inputs["layer.coefficient"].double()).sum().backward()
     parameters = {k.removeprefix("encoder.graph."): p.grad for k, p in model.named_parameters()} | {
         "x": x.grad,
         "node_feature_extra": extra.grad,
@@ -417,8 +417,8 @@ def test_one_layer(folder: Path) -> None:
     rules = keys.layer_rules("gnn.", "", 1)
     for key, value in golden.part(theirs, "grad.").items():
         old = f"gnn.{key}" if key.startswith("edge_encoder") else f"gnn.gnn_layers.0.{key}"
-        own = key if key in parameters else next(iter(keys.to_ours({old: value}, rules)))
-        golden.close_gradient(key, parameters[own], value, training=False)
+        name = key if key in parameters else next(iter(keys.to_ours({old: value}, rules)))
+        golden.close_gradient(key, parameters[name], value, training=False)
 
 
 def test_features_of_edges(folder: Path) -> None:

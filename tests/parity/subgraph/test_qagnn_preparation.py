@@ -100,13 +100,13 @@ def test_other_choices_of_nodes(facts: Any) -> None:
     graph = graph_of(facts)
     for number, choices in facts["other_neighbourhoods"].items():
         question, answer = linked(facts, int(number))
-        own = {*question, *answer}
+        both = {*question, *answer}
         assert choices
         assert {*choices} <= {*OTHERS}
         for name, ids in choices.items():
             kind, without = OTHERS[name]
             names = {facts["concepts"][i] for i in ids}
-            assert names - own == extras(facts, graph, int(number), kind, without), (number, name)
+            assert names - both == extras(facts, graph, int(number), kind, without), (number, name)
 
 
 # ---- relevance ----------------------------------------------------------------------------------
@@ -149,8 +149,8 @@ def test_relevance(folder: Path, facts: Any) -> None:
         expected = torch.tensor([theirs[i] for i in (-1, *ids)])
         ours = torch.tensor(scorer.scores(texts))
         torch.testing.assert_close(ours, expected, rtol=SCORE, atol=0)
-        own = torch.tensor(scorer.relevance(context, names))
-        torch.testing.assert_close(own, expected[1:] - expected[0], rtol=SCORE, atol=2e-3)
+        relevance = torch.tensor(scorer.relevance(context, names))
+        torch.testing.assert_close(relevance, expected[1:] - expected[0], rtol=SCORE, atol=2e-3)
 
 
 # ---- what the loader makes of it ----------------------------------------------------------------
@@ -168,12 +168,12 @@ def rows_of(facts: Any, example: Any, n_places: int) -> dict[str, Tensor]:
     kept_ones = order[: n_places - 1]
     heads_tails = [(s, r, t) for r, s, t in example["edges_rel_src_dst"]]
     edges = [edge for edge in heads_tails if max(edge[0], edge[2]) < len(kept_ones)]
-    own = torch.tensor(edges, dtype=torch.int64).view(1, -1, 3)
+    edges_ = torch.tensor(edges, dtype=torch.int64).view(1, -1, 3)
     return {
         "subgraph_ids": torch.tensor([kept_ones]) + N_SPECIAL_ROWS,
         "subgraph_roles": torch.tensor([[int(role) for role in roles[: len(kept_ones)]]]),
         "subgraph_scores": torch.tensor([[scores[i] - scores[-1] for i in kept_ones]]),
-        "subgraph_edges": own,
+        "subgraph_edges": edges_,
     }
 
 
@@ -188,24 +188,24 @@ def batch_of(folder: Path, facts: Any) -> KnowledgeBatch:
 
 
 def test_inputs(folder: Path, facts: Any) -> None:
-    config, given = golden.read(folder, "config"), golden.load(folder, "inputs")
+    config, inputs = golden.read(folder, "config"), golden.load(folder, "inputs")
     batch = batch_of(folder, facts)
-    ids = golden.of_all(given["concept_ids"])
-    lengths = golden.of_all(given["adj_lengths"])
+    ids = golden.of_all(inputs["concept_ids"])
+    lengths = golden.of_all(inputs["adj_lengths"])
     n_ours = batch.subgraph_ids.shape[1]
     is_real = ~golden.padded(lengths, n_ours + 1)
     assert is_real[:, 1:].equal(batch.subgraph_ids != PAD_ROW)
     real = is_real[:, 1:]
     ours = batch.subgraph_ids - N_SPECIAL_ROWS + 1
     assert torch.equal(ours[real], ids[:, 1 : n_ours + 1][real])
-    types = golden.of_all(given["node_type_ids"])
+    types = golden.of_all(inputs["node_type_ids"])
     assert torch.equal(place_types(batch), types[:, : n_ours + 1])
-    scores = golden.of_all(given["node_scores"])[..., 0]
+    scores = golden.of_all(inputs["node_scores"])[..., 0]
     relative = (scores[:, 1:] - scores[:, :1])[:, :n_ours]
     torch.testing.assert_close(batch.subgraph_scores[real], relative[real], atol=1e-4, rtol=1e-6)
     graph = typed_graph(batch, n_relations=config["n_rel"], all_entities=False, with_padding=False)
     assert n_edge_types(config["n_rel"], all_entities=False) == config["n_etype"]
-    assert golden.edges_by_row(graph, n_ours + 1, len(ids)) == golden.edges_of_rows(given)
+    assert golden.edges_by_row(graph, n_ours + 1, len(ids)) == golden.edges_of_rows(inputs)
 
 
 def test_edges_among_entities(facts: Any) -> None:
@@ -261,7 +261,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 def test_texts(folder: Path, facts: Any, kind: str, tmp_path: Path) -> None:
-    config, given = golden.read(folder, "config"), golden.load(folder, "inputs")
+    config, inputs = golden.read(folder, "config"), golden.load(folder, "inputs")
     is_roberta = kind.startswith("roberta")
     tokenizer = (
         byte_level(config["roberta_vocabulary"])
@@ -276,5 +276,5 @@ def test_texts(folder: Path, facts: Any, kind: str, tmp_path: Path) -> None:
     ]
     names = ("input_ids", "input_mask", "segment_ids", "output_mask")
     for name, column in zip(names, zip(*rows, strict=True), strict=True):
-        theirs = golden.of_all(given[f"text.{kind}.{name}"])
+        theirs = golden.of_all(inputs[f"text.{kind}.{name}"])
         assert torch.equal(torch.tensor(column).to(theirs.dtype), theirs), name

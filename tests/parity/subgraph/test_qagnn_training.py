@@ -37,7 +37,7 @@ def original_name(model: KnowledgeForTask, name: str) -> str:
 @pytest.fixture(scope="module")
 def trained(folder: Path) -> Trained:
     """Logits and losses by epoch, weights after each, and scores of all questions after each."""
-    told, config = golden.read(folder, "training"), golden.read(folder, "config")
+    record, config = golden.read(folder, "training"), golden.read(folder, "config")
     model = parity.model_of(folder, "with_lm", torch.float32)
     whole, n_choices = parity.texts_of(folder), config["num_choice"]
     whole = whole.replace(subgraph_scores=whole.subgraph_scores.float())
@@ -48,7 +48,7 @@ def trained(folder: Path) -> Trained:
     seen, weights, scores = [], {}, []
     for epoch, micro in enumerate(
         training.epochs(
-            model, batch_of, told["settings"], config["num_questions"],
+            model, batch_of, record["settings"], config["num_questions"],
             lambda name: original_name(model, name), golden.load(folder, "inputs")["labels"],
         )
     ):  # fmt: skip
@@ -61,9 +61,9 @@ def trained(folder: Path) -> Trained:
 
 
 def test_logits_and_losses(folder: Path, trained: Trained) -> None:
-    told = golden.read(folder, "training")
+    record = golden.read(folder, "training")
     ours = [micro for epoch in trained[0] for micro in epoch]
-    theirs = list(training.micro_batches(told["micro_batches_logits_labels_loss"]))
+    theirs = list(training.micro_batches(record["micro_batches_logits_labels_loss"]))
     assert len(ours) == len(theirs) > 0
     for (logits, loss), (expected, _, expected_loss) in zip(ours, theirs, strict=True):
         golden.close(training.centred(logits), training.centred(expected), atol=ATOL, rtol=0)
@@ -73,18 +73,18 @@ def test_logits_and_losses(folder: Path, trained: Trained) -> None:
 def test_parameters(folder: Path, trained: Trained) -> None:
     stored, n_compared = golden.load(folder, "training"), 0
     for name, value in stored.items():
-        epoch_name, part, own = name.split(".", 2)
+        epoch_name, part, parameter = name.split(".", 2)
         epoch = int(epoch_name.removeprefix("epoch"))
-        if golden.NO_GRADIENT.search(own) or golden.NONE_IN_TRAINING.search(own):
+        if golden.NO_GRADIENT.search(parameter) or golden.NONE_IN_TRAINING.search(parameter):
             continue
-        if own.endswith(".bias") and own.startswith(("fc.", "pooler.w_vs")):
+        if parameter.endswith(".bias") and parameter.startswith(("fc.", "pooler.w_vs")):
             continue
         weights = trained[1][epoch]
-        ours = weights[ours_of(folder, part, own)]
-        if own.endswith("num_batches_tracked"):
+        ours = weights[ours_of(folder, part, parameter)]
+        if parameter.endswith("num_batches_tracked"):
             assert int(ours) == int(value), name
             continue
-        if own.endswith("word_embeddings.weight"):
+        if parameter.endswith("word_embeddings.weight"):
             continue_rows = torch.arange(len(value)) != pad_of(folder)
             ours, value = ours[continue_rows], value[continue_rows]
         tolerance = PARAMETERS_AFTER.get(epoch, LATER)
@@ -108,14 +108,14 @@ def ours_of(folder: Path, part: str, name: str) -> str:
 
 
 def test_accuracy_and_answers(folder: Path, trained: Trained) -> None:
-    told: Any = golden.read(folder, "training")
+    record: Any = golden.read(folder, "training")
     labels = golden.load(folder, "inputs")["labels"]
-    head, *rows = told["accuracy_log"]
+    head, *rows = record["accuracy_log"]
     for column in ("dev_acc", "test_acc"):
         training.accuracies_agree(trained[2], labels, [row[head.index(column)] for row in rows])
     last = trained[2][-1]
-    letters = [answer.partition(",")[2] for answer in told["predictions_last_epoch"]]
+    letters = [answer.partition(",")[2] for answer in record["predictions_last_epoch"]]
     ours = [chr(ord("A") + int(i)) for i in last.argmax(1)]
     clear = training.is_clear(last).tolist()
-    for letter, own, is_clear in zip(letters, ours, clear, strict=True):
-        assert letter == own or not is_clear
+    for letter, answer, is_clear in zip(letters, ours, clear, strict=True):
+        assert letter == answer or not is_clear

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kept.apps.cli.declared import Declared
+from kept.apps.cli.options import require_graph, require_names
 
 if TYPE_CHECKING:
     from kept.apps.cli.comparing.options import CompareOptions
@@ -20,10 +23,10 @@ def compare(options: CompareOptions) -> Any:
     Example: kept compare --task wiki80 --methods none,ernie,kbert --controls off,shuffled --seeds 3
     """
     from kept.errors import ConfigError
-    from kept.lab.comparison.find import find_experiment
-    from kept.lab.questions.plan import asks_questions
+    from kept.lab.comparison.files import asks_questions, find_experiment
 
     path = find_experiment(options.task, options.tasks)
+    _require_known(options, path)
     if asks_questions(path):
         if options.case is not None:
             raise ConfigError(
@@ -45,6 +48,34 @@ def compare(options: CompareOptions) -> Any:
         as_published=options.as_published,
     )
     return run(experiment, options, path.stem)
+
+
+def _require_known(options: CompareOptions, path: Path) -> None:
+    """Raise for a method, a control, a graph or a data file that is not there; loads no torch."""
+    from kept.lab.comparison.files import (
+        QUESTIONS,
+        data_root,
+        fields_of_experiment,
+        files_of_task,
+    )
+
+    fields = fields_of_experiment(path)
+    require_names(
+        "control", options.controls, "kept.inputs.controls.conditions:Knowledge", never="true"
+    )
+    require_graph(options.kg)
+    root = data_root(options.data)
+    rows, task = fields.get("methods"), fields.get("task")
+    if QUESTIONS in fields or not isinstance(task, Mapping):
+        return
+    require_names(
+        "method",
+        options.methods,
+        "kept.methods:METHODS",
+        rows if isinstance(rows, Mapping) else (),
+        every="all",
+    )
+    files_of_task(task, root)
 
 
 compare_command = Declared("kept.apps.cli.comparing.options:CompareOptions", compare)

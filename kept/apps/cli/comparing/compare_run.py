@@ -18,7 +18,8 @@ from kept.apps.cli.training.run import catch_interrupt, require_run_folder
 from kept.inputs.controls.conditions import Knowledge
 from kept.lab.comparison.compare import compare
 from kept.lab.comparison.experiment import Experiment
-from kept.lab.comparison.find import data_root, method_names, stopping
+from kept.lab.comparison.files import data_root
+from kept.lab.comparison.find import method_names, stopping
 from kept.lab.comparison.trial import ComparisonTrial
 from kept.lab.comparison.tuning import tune, with_chosen_rates, with_rates
 from kept.lab.study.comparison_tables import score_table, to_json, to_markdown, verdict_table

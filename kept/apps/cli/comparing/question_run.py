@@ -9,7 +9,8 @@ from kept.apps.cli.comparing.options import CompareOptions
 from kept.apps.cli.console import TerminalConsole
 from kept.apps.cli.terminal import command_line, echo
 from kept.errors import ConfigError
-from kept.lab.comparison.find import ALL, data_root
+from kept.lab.comparison.files import data_root
+from kept.lab.comparison.find import ALL
 from kept.lab.questions.pages.compared import QuestionTables, tables
 from kept.lab.questions.pages.page import (
     answer_table,

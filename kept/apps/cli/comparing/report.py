@@ -23,11 +23,11 @@ def report(options: ReportOptions) -> None:
     Example: kept report runs/compare --task wiki80 --open
     """
     from kept.errors import ConfigError
-    from kept.lab.comparison.find import data_root, find_experiment, read_experiment
+    from kept.lab.comparison.files import asks_questions, data_root, find_experiment
+    from kept.lab.comparison.find import read_experiment
     from kept.lab.comparison.report import write_report
     from kept.lab.comparison.trial import ComparisonTrial
     from kept.lab.comparison.tuning import SUFFIX, read_choices, with_chosen_rates, with_rates
-    from kept.lab.questions.plan import asks_questions
     from kept.lab.report.page import is_kept_page
     from kept.lab.study.comparison_tables import latex_tables
     from kept.lab.study.effects import finished

@@ -246,9 +246,8 @@ def _products() -> Finding:
 
 def _task(task: str, data: Path | None) -> Iterator[Finding]:
     """The files that an experiment names."""
-    from kept.lab.comparison.data import DATA
-    from kept.lab.comparison.find import data_root, find_experiment, read_experiment
-    from kept.lab.questions.plan import asks_questions
+    from kept.lab.comparison.files import DATA, asks_questions, data_root, find_experiment
+    from kept.lab.comparison.find import read_experiment
     from kept.tasks.datasets.public_graphs import GRAPHS, TEXTS
     from kept.training.finetuning.task_files import SETS
 
@@ -277,8 +276,7 @@ def _task(task: str, data: Path | None) -> Iterator[Finding]:
 
 def _questions(task: str, data: Path | None) -> Iterator[Finding]:
     """The graph and the files of questions that a plan names."""
-    from kept.lab.comparison.data import DATA
-    from kept.lab.comparison.find import data_root, find_experiment
+    from kept.lab.comparison.files import DATA, data_root, find_experiment
     from kept.lab.questions.plan import QuestionPlan
 
     source = QuestionPlan.read(find_experiment(task)).questions

@@ -28,7 +28,8 @@ from kept.kge.memory import keep_freed_memory
 from kept.kge.reciprocal import Reciprocal
 from kept.kge.resuming.snapshots import Snapshots, remove_unfinished
 from kept.kge.splits import STRATA, Splits, read_splits
-from kept.kge.trained import KIND, is_scorer, read_description, save_scorer, unseen_ids
+from kept.kge.trained import SCORER, is_scorer, read_description, save_scorer, unseen_ids
+from kg_loaders.disk.columns import replaced
 from kg_loaders.disk.writing import claim, refuse_folder, tidy
 
 HALF_DONE = ".training"
@@ -49,7 +50,7 @@ def train_scorer(
     half_done = Path(f"{output if output.name else os.path.abspath(output)}{HALF_DONE}")
     if not force:
         _tidy_finished(output, half_done)
-    refuse_folder(output, kind=KIND, is_kind=is_scorer, force=force, inputs=inputs)
+    refuse_folder(output, **replaced(SCORER), force=force, inputs=inputs)
     splits = read_splits(source, holdout=options.holdout, seed=options.seed)
     options = replace(options, literals=options.literals or _parts_read_literals(options))
     if options.literals:
@@ -57,7 +58,7 @@ def train_scorer(
     warn_about_leaks(splits)
     output.parent.mkdir(parents=True, exist_ok=True)
     with claim(half_done):  # while this one waited, another may have written the scorer
-        refuse_folder(output, kind=KIND, is_kind=is_scorer, force=force, inputs=inputs)
+        refuse_folder(output, **replaced(SCORER), force=force, inputs=inputs)
         about = training_fingerprint(options, splits)
         snapshots = Snapshots(half_done, about, every_seconds=every_seconds)
         if force and snapshots.is_of_another:

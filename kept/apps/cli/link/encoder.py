@@ -52,22 +52,17 @@ def train_encoder(options: EncoderOptions) -> None:
     from entity_linking.scorers.reranker import with_gold
     from kept.apps.cli.link.train import texts_of
     from kept.linking.linkers import open_graph, open_linker, settings_from
-    from kept.linking.matching.cross import KIND as CROSS_KIND
-    from kept.linking.matching.cross import is_cross
+    from kept.linking.matching.cross import CROSS
     from kept.linking.matching.cross_training import CrossSettings, train_cross
-    from kept.linking.matching.encoder import KIND, is_matching
+    from kept.linking.matching.encoder import MATCHING
     from kept.linking.matching.training import MatchingSettings, train_matching
     from kept.linking.sentences import HostSentenceEncoder
+    from kg_loaders.disk.columns import replaced
     from kg_loaders.disk.writing import refuse_folder
 
-    kind, is_kind = (CROSS_KIND, is_cross) if options.cross else (KIND, is_matching)
-    refuse_folder(
-        options.output,
-        kind=kind,
-        is_kind=is_kind,
-        force=options.force,
-        inputs=[options.gold, options.kg],
-    )
+    kind = replaced(CROSS if options.cross else MATCHING)
+    inputs = [options.gold, options.kg]
+    refuse_folder(options.output, **kind, force=options.force, inputs=inputs)
     where = settings_from(options, "kg", "case")
     graph = open_graph(where)
     texts, stop = texts_of(options.gold, options.held_out, options.seed)

@@ -44,13 +44,12 @@ def train_tagger(options: TaggerOptions) -> None:
     """
     from entity_linking.randomness import generator
     from kept.linking.tagging.marked import read_marked
-    from kept.linking.tagging.tagger import KIND, is_tagger
+    from kept.linking.tagging.tagger import TAGGER
     from kept.linking.tagging.training import TaggerSettings, span_scores, train_tagger
+    from kg_loaders.disk.columns import replaced
     from kg_loaders.disk.writing import refuse_folder
 
-    refuse_folder(
-        options.output, kind=KIND, is_kind=is_tagger, force=options.force, inputs=options.marked
-    )
+    refuse_folder(options.output, **replaced(TAGGER), force=options.force, inputs=options.marked)
     settings = TaggerSettings(
         host=options.host, n_layers=options.layers, epochs=options.epochs, seed=options.seed
     )

@@ -89,21 +89,17 @@ def train(options: TrainOptions) -> None:
     )
     from entity_linking.errors import LinkingError
     from entity_linking.scorers.rerank_parts import RerankSettings
-    from entity_linking.scorers.reranker import KIND, Reranker, is_reranker, with_gold
+    from entity_linking.scorers.reranker import RERANKER, Reranker, with_gold
     from kept.linking.bare import drawn_entities
     from kept.linking.linkers import EXPENSIVE, open_for_training, open_graph, settings_from
+    from kg_loaders.disk.columns import replaced
     from kg_loaders.disk.writing import refuse_file, refuse_folder
 
     if options.absent not in ("nil", "skip"):
         raise LinkingError(f"--absent is {options.absent!r}; choose nil or skip")
     files = _files(options.gold, options.also or [], options.held_out, options.decision)
-    refuse_folder(
-        options.output,
-        kind=KIND,
-        is_kind=is_reranker,
-        force=options.force,
-        inputs=[*files, options.kg],
-    )
+    inputs = [*files, options.kg]
+    refuse_folder(options.output, **replaced(RERANKER), force=options.force, inputs=inputs)
     if options.decision is not None:
         refuse_file(options.decision, force=options.force, inputs=files)
     settings = RerankSettings(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kept.apps.cli.declared import Declared
-from kept.apps.cli.options import require_given, require_named
+from kept.apps.cli.options import require_given, require_graph, require_named
 from kept.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def finetune(options: FinetuneOptions) -> Any:
         fields = of_table(options.data, fields)
     if options.config is None and not options.resume:
         require_given(fields, _NEEDED, settings)
+    require_graph(fields.get("kg"))
     from kept.apps.cli.training import finetune_run
 
     return finetune_run.run(fields, options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kept.apps.cli.declared import Declared
+from kept.apps.cli.options import require_graph
 
 if TYPE_CHECKING:
     from kept.lab.fitting.options import FitOptions
@@ -26,6 +27,7 @@ def fit(options: FitOptions) -> Result:
 
     # read before torch is loaded, so that a slip in the table is answered at once
     is_of_questions = read_labelled(options.data, options.columns).kind == QUESTION
+    require_graph(options.kg)
     from kept.apps.cli.training import fit_run
 
     return fit_run.run(options, is_of_questions=is_of_questions)

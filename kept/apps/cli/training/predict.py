@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from kept.apps.cli.declared import Declared
+from kept.apps.cli.options import require_graph
 from kept.apps.cli.terminal import echo
-from kept.errors import ConfigError
+from kept.errors import CheckpointError, ConfigError
 from kg_loaders.counting import counted
 
 if TYPE_CHECKING:
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from kept.tasks.datasets.example import TaskExample
     from kept.training.finetuning.predictor import Explanation, Predictor
 
+RUN_FILES = ("finetune.json", "questions.json")
+"""The settings of a run, of texts with classes and of questions."""
 NO_ANSWER, SAME = "no answer is likely enough", "say the same"
 
 
@@ -30,19 +34,31 @@ def predict(options: PredictOptions) -> Any:
 
     Example: kept predict runs/types people.csv --kg kg/ -o predictions.jsonl
     """
+    if options.is_file:
+        options.require_file_options()
+    else:
+        options.require_text_options()
+    require_graph(options.kg)
+    _require_run(options.run)
     if options.threads is not None:
         import torch
 
         torch.set_num_threads(options.threads)
     if options.is_file:
-        options.require_file_options()
         from kept.apps.cli.training.predict_run import predict_file
 
         return predict_file(options)
-    options.require_text_options()
     from kept.lab.questions.fitted import answers_questions
 
     return (_answer if answers_questions(options.run) else _predict_text)(options)
+
+
+def _require_run(run: Path) -> None:
+    """Raise the error of `Predictor.from_pretrained` for a folder that is no run."""
+    if not any((run / name).is_file() for name in RUN_FILES):
+        raise CheckpointError(
+            f"{run} has no {RUN_FILES[0]}: give a folder of kept finetune or kept fit"
+        )
 
 
 def _answer(options: PredictOptions) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kept.apps.cli.declared import Declared
+from kept.apps.cli.options import require_graph
 
 if TYPE_CHECKING:
     from kept.training.pretraining.options import PretrainOptions
@@ -21,6 +22,7 @@ def pretrain(options: PretrainOptions) -> Any:
     Example: kept pretrain --method ernie --kg kg/ --text linked.jsonl --steps 1000 --batch-size 32
     -o runs/ernie
     """
+    require_graph(options.kg)
     from kept.apps.cli.training import pretrain_run
 
     return pretrain_run.run(options)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
@@ -24,7 +23,6 @@ from kg_loaders.damage import DamageReport
 MASK = "[MASK]"
 SQUAD = "Squad"
 
-Primes = Literal["random", "low_ranked", "high_ranked"]
 FactsByName = Mapping[tuple[str, str, str], ClozeFact]
 
 

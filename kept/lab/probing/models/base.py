@@ -15,8 +15,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from entity_linking.mentions import LinkedText
+from entity_linking.mentions import LinkedText, Mention
 from kept.errors import ConfigError
+from kept.graphs.cuts import UNCUT
+from kept.graphs.windows import TextWindow, around_targets
+from kept.graphs.words import Words, encode_words
 from kept.lab.probing.results import Mode
 
 MAX_WORDS = 128
@@ -100,6 +103,37 @@ class ClozeModel(ABC):
             f"{self.name} is not a run of kept pretrain with --objective mention_truth, "
             f"which is needed to judge whether a mention is true; leave out --truth"
         )
+
+
+def words_around_masks(
+    texts: Sequence[LinkedText], tokenizer: Any, max_words: int
+) -> tuple[list[LinkedText], list[Words]]:
+    """Return the pieces of each text: its first ones, or a window around masks behind these.
+
+    The text has the links that lie in its window. A pair keeps its first pieces, and so does a text
+    whose masks are further apart.
+    """
+    linked, encoded = (
+        list(texts),
+        encode_words(
+            [text.text for text in texts],
+            tokenizer,
+            max_words=max_words,
+            pair_starts=[text.pair_start for text in texts],
+        ),
+    )
+    for i, (text, words) in enumerate(zip(texts, encoded, strict=True)):
+        ids = words.ids[words.spans[:, 0] >= 0]
+        is_read = (ids == tokenizer.mask_token_id).any() and ids[-1] != tokenizer.mask_token_id
+        if len(words.ids) < max_words or is_read or text.pair_start is not None:
+            continue
+        (whole,) = encode_words([text.text], tokenizer, max_words=UNCUT)
+        is_mask = whole.ids == tokenizer.mask_token_id
+        masks = [Mention(*span) for span in whole.spans[is_mask].tolist()]
+        window = around_targets(whole, masks, max_words=max_words)
+        if window is not None and len(whole.ids) > max_words:
+            linked[i], encoded[i] = TextWindow(window, 0, UNCUT).text(text), window
+    return linked, encoded
 
 
 def mask_places(ids: Int[Tensor, " node"], tokenizer: Any) -> tuple[int, ...]:

@@ -24,7 +24,6 @@ from kept.encoders import read_config
 from kept.errors import ConfigError, HostError
 from kept.graphs.builder import BuilderConfig, Exclusion, join_all
 from kept.graphs.graph import NodeKind, WordKnowledgeGraph
-from kept.graphs.words import encode_words
 from kept.inputs.controls.conditions import controlled_graph
 from kept.inputs.views import builder_for, view_for
 from kept.lab.probing.models.base import (
@@ -34,6 +33,7 @@ from kept.lab.probing.models.base import (
     Question,
     Sample,
     mask_places,
+    words_around_masks,
 )
 from kept.lab.probing.models.truth import require_truth, truths
 from kept.lab.probing.results import Mode
@@ -108,12 +108,7 @@ class KeptMaskedLM(ClozeModel):
 
     def samples(self, questions: Sequence[Question]) -> list[Sample]:
         linked = [self._linked(question.linked) for question in questions]
-        encoded = encode_words(
-            [text.text for text in linked],
-            self.tokenizer,
-            max_words=self._builder.max_words,
-            pair_starts=[text.pair_start for text in linked],
-        )
+        linked, encoded = words_around_masks(linked, self.tokenizer, self._builder.max_words)
         ends = [self._ends(question.fact) for question in questions]
         graphs = join_all(
             linked,

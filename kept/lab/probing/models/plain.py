@@ -22,7 +22,6 @@ from entity_linking.mentions import LinkedText
 from kept import hosts
 from kept.decoders.hosts import FAMILIES as DECODERS
 from kept.errors import HostError
-from kept.graphs.words import encode_words
 from kept.lab.probing.models.base import (
     MAX_WORDS,
     REMEDY,
@@ -30,6 +29,7 @@ from kept.lab.probing.models.base import (
     Question,
     Sample,
     mask_places,
+    words_around_masks,
 )
 from kept.lab.probing.results import Mode
 from kept.model_files import require_finite
@@ -80,12 +80,7 @@ class PlainMaskedLM(ClozeModel):
 
     def samples(self, questions: Sequence[Question]) -> list[Sample]:
         texts = [question.linked for question in questions]
-        encoded = encode_words(
-            [linked.text for linked in texts],
-            self.tokenizer,
-            max_words=self.max_words or MAX_WORDS,
-            pair_starts=[linked.pair_start for linked in texts],
-        )
+        _, encoded = words_around_masks(texts, self.tokenizer, self.max_words or MAX_WORDS)
         samples = []
         for words in encoded:
             ids = torch.from_numpy(words.ids).long()

@@ -45,8 +45,8 @@ def loaded() -> Iterator[Callable[..., tuple[int, str, str]]]:
         def answer(*line: str, more: Sequence[str] = ()) -> tuple[int, str, str]:
             to.write(json.dumps([[*HEAVY, *more], line, os.getcwd()]) + "\n")
             to.flush()
-            code, shown = json.loads(back.readline())
-            said, _, modules = shown.rpartition("loaded:")
-            return code, modules.strip(), said
+            code, reply = json.loads(back.readline())
+            output, _, modules = reply.rpartition("loaded:")
+            return code, modules.strip(), output
 
         yield answer

@@ -66,31 +66,31 @@ def test_the_answer_its_facts_and_what_each_changed(run: Any, facts_as: str) -> 
     for line, fact in zip(facts, reply["facts"], strict=True):
         assert line.split()[0] == f"{fact['change']:+.2f}"
     assert reply["left_out"] == 0
-    told = "from the decoder itself" in done.stderr
-    assert told == (reply["facts"][0]["change"] < 0.1)
+    warns = "from the decoder itself" in done.stderr
+    assert warns == (reply["facts"][0]["change"] < 0.1)
 
 
 def test_what_is_not_shown_is_counted_and_an_answer_may_be_begun(run: Any) -> None:
     done = run(QUESTION, "--max-facts", "1", "--begin", " It is")
     assert done.exit_code == 0, done.output
     assert "1 more facts of Paris not shown" in done.stdout
-    bare = json.loads(run(QUESTION, "--json", "--max-facts", "1").stdout)
-    begun = json.loads(run(QUESTION, "--json", "--max-facts", "1", "--begin", " It is").stdout)
-    assert begun["n_nodes"] == bare["n_nodes"] + 2
+    reply_ = json.loads(run(QUESTION, "--json", "--max-facts", "1").stdout)
+    continued = json.loads(run(QUESTION, "--json", "--max-facts", "1", "--begin", " It is").stdout)
+    assert continued["n_nodes"] == reply_["n_nodes"] + 2
 
 
 @pytest.mark.parametrize(
-    ("question", "said"),
+    ("question", "reason"),
     [("where is Rome", "no entity of the graph"), ("where is Mars", "no fact of Mars")],
 )
-def test_without_a_fact_there_is_no_answer(run: Any, question: str, said: str) -> None:
+def test_without_a_fact_there_is_no_answer(run: Any, question: str, reason: str) -> None:
     done = run(question)
     assert done.exit_code == 0
     assert done.stdout.startswith("no answer: ")
-    assert said in done.stdout
+    assert reason in done.stdout
     reply = json.loads(run(question, "--json").stdout)
     assert reply["answer"] is None
-    assert said in reply["refusal"]
+    assert reason in reply["refusal"]
 
 
 def test_facts_like_the_question_come_first(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +106,7 @@ def test_facts_like_the_question_come_first(run: Any, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         (["--as", "table"], "one of words, branches, nodes"),
         (["--directions", "tail"], "'head' or 'both'"),
@@ -116,10 +116,10 @@ def test_facts_like_the_question_come_first(run: Any, monkeypatch: pytest.Monkey
         (["--decoder-backend", "llama.cpp"], "llama.cpp runs the decoder smollm2 with facts as"),
     ],
 )
-def test_faults_are_explained(run: Any, more: list[str], said: str) -> None:
+def test_faults_are_explained(run: Any, more: list[str], message: str) -> None:
     done = run(QUESTION, *more)
     assert done.exit_code == 1, done.output
-    assert said in done.output.replace("\n", " ")
+    assert message in done.output.replace("\n", " ")
 
 
 def test_the_backend_is_told_and_one_that_is_missing_is_named(

@@ -27,13 +27,13 @@ def other(tmp_path: Path) -> Path:
 def test_triples_and_their_inverses_are_found(other: Path, tmp_path: Path) -> None:
     tested = tmp_path / "test.tsv"
     tested.write_text("a\tr\tb\nd\ts\tc\ne\tr\tb\nc\tr\td\n")
-    told = audit("--triples", f"test={tested}", "--against", other)
-    assert told.exit_code == 1
-    rows = [line for line in told.stdout.splitlines() if "test against other" in line]
-    found = {row.split(" | ")[1]: row.split(" | ")[3:5] for row in rows}
-    assert found["triple-in-graph"] == ["4", "1"], "valid is not its training"
-    assert found["inverse-in-graph"] == ["4", "1"]
-    assert found["pair-in-graph"] == ["4", "1"]
+    result = audit("--triples", f"test={tested}", "--against", other)
+    assert result.exit_code == 1
+    rows = [line for line in result.stdout.splitlines() if "test against other" in line]
+    counts = {row.split(" | ")[1]: row.split(" | ")[3:5] for row in rows}
+    assert counts["triple-in-graph"] == ["4", "1"], "valid is not its training"
+    assert counts["inverse-in-graph"] == ["4", "1"]
+    assert counts["pair-in-graph"] == ["4", "1"]
 
 
 def test_a_clean_set_and_an_unknown_one(
@@ -45,14 +45,16 @@ def test_a_clean_set_and_an_unknown_one(
     (tmp_path / "root" / "kgc").mkdir(parents=True)
     other.rename(tmp_path / "root" / "kgc" / "mine")
     assert audit("--triples", f"test={tested}", "--against", "mine").exit_code == 0
-    told = audit("--triples", f"test={tested}", "--against", "nobody")
-    assert told.exit_code == 1
-    assert "neither a folder nor a data set of codex or kgc below" in " ".join(told.stderr.split())
+    refusal = audit("--triples", f"test={tested}", "--against", "nobody")
+    assert refusal.exit_code == 1
+    assert "neither a folder nor a data set of codex or kgc below" in " ".join(
+        refusal.stderr.split()
+    )
 
 
 @pytest.mark.data
 def test_most_of_codex_s_is_in_codex_m(data_root: Path) -> None:
     tested = data_root / "codex" / "codex-s" / "test.txt"
-    told = audit("--triples", f"test={tested}", "--against", data_root / "codex" / "codex-m")
-    row = next(line for line in told.stdout.splitlines() if "triple-in-graph" in line)
+    result = audit("--triples", f"test={tested}", "--against", data_root / "codex" / "codex-m")
+    row = next(line for line in result.stdout.splitlines() if "triple-in-graph" in line)
     assert row.split(" | ")[3:5] == ["1828", "1643"]

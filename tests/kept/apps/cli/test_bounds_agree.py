@@ -121,9 +121,9 @@ def test_the_least_value_is_taken_by_what_is_behind_the_option(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A command that ends at once does not end because of a value that its help allows."""
-    place = tmp_path / "place"
-    make_place(place)
-    monkeypatch.chdir(place)
+    folder = tmp_path / "place"
+    make_place(folder)
+    monkeypatch.chdir(folder)
     by_command = {
         names: line.split()
         for line in (*LINES, *MORE_LINES)

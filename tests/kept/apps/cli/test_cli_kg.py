@@ -129,8 +129,8 @@ def test_commas_are_recognised(kept, tmp_path: Path) -> None:  # type: ignore[no
     (tmp_path / "c.tsv").write_text("Q1,P1,Q2\nQ2,P2,Q3\n")
     code, _, err = kept("kg build c.tsv -o kg")
     assert code == 1
-    told = "looks comma-separated: name the file .csv, or put TABs between its columns"
-    assert told in " ".join(err.split())
+    hint = "looks comma-separated: name the file .csv, or put TABs between its columns"
+    assert hint in " ".join(err.split())
     (tmp_path / "c.csv").write_text("Q1,P1,Q2\n")
     assert kept("kg build c.csv -o kg")[0] == 0
     (tmp_path / "one.tsv").write_text("word\n")
@@ -141,9 +141,9 @@ def test_columns_in_another_order_are_noticed(kept, tmp_path: Path) -> None:  # 
     (tmp_path / "rht.tsv").write_text("P1\tQ1\tQ2\nP2\tQ2\tQ3\n")
     code, _, err = kept("kg build rht.tsv --labels l.tsv -o kg")
     assert code == 0
-    told = " ".join(err.split())
-    assert "W407 relations that are entities with a label: 2 of 2" in told
-    assert "see --order" in told
+    output = " ".join(err.split())
+    assert "W407 relations that are entities with a label: 2 of 2" in output
+    assert "see --order" in output
     assert "W407" not in kept("kg build rht.tsv --order rht --labels l.tsv -o kg2")[2]
     assert "W407" in kept("kg check kg")[1]
 
@@ -158,12 +158,12 @@ RDF_WITH_ENTITY = """<!DOCTYPE rdf:RDF [<!ENTITY at "http://a/"><!ENTITY town "&
 def test_limits_are_an_option_of_every_command(kept, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KEPT_LIMITS", "depth=9")  # put back after the test
     Path("x.rdf").write_text(RDF_WITH_ENTITY)
-    code, _, said = kept("kg build x.rdf -o kg")
+    code, _, errors = kept("kg build x.rdf -o kg")
     assert code == 1
-    assert "kept --limits entities=NUMBER" in said
-    code, _, said = kept("--limits entity=1 kg build x.rdf -o kg")
+    assert "kept --limits entities=NUMBER" in errors
+    code, _, errors = kept("--limits entity=1 kg build x.rdf -o kg")
     assert code == 1
-    assert "'entity=1' is not a limit" in said
+    assert "'entity=1' is not a limit" in errors
     assert kept("--limits entities=1 kg build x.rdf -o kg")[0] == 0
     assert KnowledgeGraph.open("kg").entities.find("http://a/town") is not None
 
@@ -207,9 +207,9 @@ def test_types_of_facts_are_the_default(  # type: ignore[no-untyped-def]
     kept, tmp_path: Path, flags: tuple[str, ...], n: int
 ) -> None:
     (tmp_path / "x.tsv").write_text("anna\tinstance of\thuman\nanna\tknows\tbert\n")
-    code, _, shown = kept(f"kg build x.tsv -o kg {' '.join(flags)}")
+    code, _, errors = kept(f"kg build x.tsv -o kg {' '.join(flags)}")
     assert code == 0
-    assert ("1 type of 1 entity: those of the facts" in shown) is bool(n)
+    assert ("1 type of 1 entity: those of the facts" in errors) is bool(n)
     graph = KnowledgeGraph.open(tmp_path / "kg")
     assert graph.n_triples == 2
     assert len(graph["anna"].types) == n

@@ -18,10 +18,10 @@ from kept.apps.cli.doctor.findings import EXTRAS, installed, memory, requirement
 ROOT = Path(__file__).parents[4]
 
 
-def _found(*line: str) -> tuple[int, dict[tuple[str, str], dict[str, str]]]:
+def _checks(*line: str) -> tuple[int, dict[tuple[str, str], dict[str, str]]]:
     done = CliRunner().invoke(app, ["doctor", *line, "--json"])
-    told = json.loads(done.output)
-    return done.exit_code, {(each["group"], each["name"]): each for each in told}
+    report = json.loads(done.output)
+    return done.exit_code, {(each["group"], each["name"]): each for each in report}
 
 
 def test_every_extra_is_explained() -> None:
@@ -35,12 +35,12 @@ def test_every_extra_is_explained() -> None:
 
 
 def test_what_is_needed_is_here() -> None:
-    _, found = _found()
-    packages = {name: each for (group, name), each in found.items() if group == "packages"}
+    _, checks = _checks()
+    packages = {name: each for (group, name), each in checks.items() if group == "packages"}
     assert {each["state"] for each in packages.values()} == {"ok"}
     assert packages["torch"]["says"] == metadata.version("torch")
-    assert {"disk here", "memory", "GPU"} & {name for _, name in found} >= {"disk here", "memory"}
-    assert ("weights", "models of a hub") in found
+    assert {"disk here", "memory", "GPU"} & {name for _, name in checks} >= {"disk here", "memory"}
+    assert ("weights", "models of a hub") in checks
 
 
 def test_versions_are_compared_by_number() -> None:
@@ -59,28 +59,28 @@ def test_what_is_missing_is_told_with_what_it_would_bring(monkeypatch: pytest.Mo
         return "0.1" if package == "scipy" else version(package)
 
     monkeypatch.setattr(findings.metadata, "version", without)
-    code, found = _found()
+    code, checks = _checks()
     assert code == 1
-    assert found["packages", "torch"]["state"] == "missing"
-    assert found["packages", "torch"]["remedy"].startswith("pip install 'torch>=")
-    assert found["packages", "scipy"]["state"] == "faulty"
-    spacy = found["extras", "spacy"]
+    assert checks["packages", "torch"]["state"] == "missing"
+    assert checks["packages", "torch"]["remedy"].startswith("pip install 'torch>=")
+    assert checks["packages", "scipy"]["state"] == "faulty"
+    spacy = checks["extras", "spacy"]
     assert (spacy["state"], spacy["remedy"]) == ("note", "pip install 'kept[spacy]'")
     assert "spaCy pipeline" in spacy["says"]
-    told = CliRunner().invoke(app, ["doctor"])
-    assert told.exit_code == 1
-    assert "MISSING torch" in told.output
-    assert "things need you" in told.output
+    page = CliRunner().invoke(app, ["doctor"])
+    assert page.exit_code == 1
+    assert "MISSING torch" in page.output
+    assert "things need you" in page.output
 
 
 def test_a_small_machine_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(findings, "memory", lambda: (2**30, 2**29))
     usage = type("Usage", (), {"free": 10})
     monkeypatch.setattr(findings.shutil, "disk_usage", lambda _: usage)
-    code, found = _found()
+    code, checks = _checks()
     assert code == 1
-    assert "smaller batches" in found["machine", "memory"]["remedy"]
-    assert "make room" in found["machine", "disk here"]["remedy"]
+    assert "smaller batches" in checks["machine", "memory"]["remedy"]
+    assert "make room" in checks["machine", "disk here"]["remedy"]
 
 
 def test_damaged_weights_are_faulty(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,22 +95,22 @@ def test_damaged_weights_are_faulty(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(kept.hosts, "minilm_folder", damaged)
     monkeypatch.setattr(kept.hosts, "smollm2_file", absent)
-    code, found = _found()
-    assert (code, found["weights", "minilm"]["state"]) == (1, "faulty")
-    assert found["weights", "smollm2"]["state"] == "note"
+    code, checks = _checks()
+    assert (code, checks["weights", "minilm"]["state"]) == (1, "faulty")
+    assert checks["weights", "smollm2"]["state"] == "note"
 
 
 def test_the_files_of_a_task(experiment_root: Path, tmp_path: Path) -> None:
     task = str(experiment_root / "tiny.yaml")
-    _, found = _found(task, "--data", str(experiment_root))
+    _, checks = _checks(task, "--data", str(experiment_root))
     files = {
-        name: each["state"] for (group, name), each in found.items() if group.startswith("task")
+        name: each["state"] for (group, name), each in checks.items() if group.startswith("task")
     }
     assert files == dict.fromkeys(["train", "dev", "kg", "text of pre-training"], "ok")
-    code, found = _found(task, "--data", str(tmp_path))
+    code, checks = _checks(task, "--data", str(tmp_path))
     assert code == 1
-    assert found[f"task {task}", "train"]["state"] == "missing"
-    assert "docs/how-to/data.md" in found[f"task {task}", "train"]["remedy"]
+    assert checks[f"task {task}", "train"]["state"] == "missing"
+    assert "docs/how-to/data.md" in checks[f"task {task}", "train"]["remedy"]
 
 
 def test_memory_is_a_size() -> None:

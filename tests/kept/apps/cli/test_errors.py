@@ -216,7 +216,7 @@ def run(*line: str) -> Result:
     return CliRunner().invoke(app, list(line))
 
 
-def said(result: Result) -> str:
+def message_of(result: Result) -> str:
     """What was printed, boxes and line ends taken away."""
     return re.sub(r"[│╭╮╰╯─\s]+", " ", result.output)
 
@@ -236,7 +236,7 @@ def test_an_error_is_one_message(
     assert (result.exit_code, "Traceback" in result.output) == (code, False), result.output
     assert isinstance(result.exception, SystemExit), result.exception
     assert "PosixPath(" not in result.output
-    assert words.replace(" ", "") in said(result).replace(" ", ""), result.output
+    assert words.replace(" ", "") in message_of(result).replace(" ", ""), result.output
     if code != USAGE:
         assert result.stderr.lstrip().startswith("error: ")
     if (world / "out").exists():
@@ -267,11 +267,11 @@ def broken(monkeypatch: pytest.MonkeyPatch, world: Path) -> Path:
 def test_a_fault_says_what_where_and_how_to_see_more(broken: Path) -> None:
     result = run("kg", "info", str(broken))
     assert result.exit_code == FAULT
-    told = said(result)
-    assert "ZeroDivisionError: of 0\\u001b[2J" in told
-    assert re.search(r"\(\w+\.py, line \d+, in \w+\)", told)
-    assert "kept --debug" in told
-    assert "Traceback" not in told
+    message = message_of(result)
+    assert "ZeroDivisionError: of 0\\u001b[2J" in message
+    assert re.search(r"\(\w+\.py, line \d+, in \w+\)", message)
+    assert "kept --debug" in message
+    assert "Traceback" not in message
 
 
 def test_debug_shows_the_traceback(broken: Path) -> None:
@@ -320,9 +320,9 @@ def test_a_full_disk_under_rust_is_told() -> None:
     assert "no space left" in explain(error)[0]
 
 
-@pytest.mark.parametrize("ask", [lambda: torch.zeros(10**14), lambda: bytearray(10**15)])
-def test_too_little_memory_is_told(ask: Any) -> None:
-    message, code = explained(ask)
+@pytest.mark.parametrize("call", [lambda: torch.zeros(10**14), lambda: bytearray(10**15)])
+def test_too_little_memory_is_told(call: Any) -> None:
+    message, code = explained(call)
     assert code == FAILED
     assert "not enough memory" in message
 

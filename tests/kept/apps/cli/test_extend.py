@@ -37,9 +37,9 @@ def runs(tmp_path: Path, small_graph: KnowledgeGraph) -> Path:
 
 
 def test_a_run_follows_and_goes_on(runs: Path) -> None:
-    told = kept("extend", runs / "run", "--kg", runs / "kg2", "-o", runs / "run2")
-    assert "1 new entities, 0 new relations, 1 more facts" in told
-    assert "encoder.entity_embeddings.weight: 10 rows as they were, 1 new (1 from " in told
+    output = kept("extend", runs / "run", "--kg", runs / "kg2", "-o", runs / "run2")
+    assert "1 new entities, 0 new relations, 1 more facts" in output
+    assert "encoder.entity_embeddings.weight: 10 rows as they were, 1 new (1 from " in output
     grown = KnowledgeGraph.open(runs / "kg2")
     KnowledgeForPreTraining.from_pretrained(runs / "run2", graph=grown)
     encoded = AutoEncoder.from_pretrained(runs / "run2").encode(["The old river."], kg=grown)
@@ -50,9 +50,9 @@ def test_a_run_follows_and_goes_on(runs: Path) -> None:
     assert "has no checkpoint to go on from" in refused
     kept("pretrain", "-c", runs / "run.yaml", "--kg", runs / "kg2", "--set",
          f"start_from={runs / 'run2'}", "-o", runs / "on")  # fmt: skip
-    told = kept("extend", runs / "run", "--kg", runs / "kg2", "-o", runs / "run2", "--force",
+    output = kept("extend", runs / "run", "--kg", runs / "kg2", "-o", runs / "run2", "--force",
                 "--json", "--start", "names", "--before", runs / "kg")  # fmt: skip
-    assert json.loads(told[told.index("{") :])["tables"][0]["starts"] == {"names": 1}
+    assert json.loads(output[output.index("{") :])["tables"][0]["starts"] == {"names": 1}
 
 
 def test_the_old_graph_is_still_asked_for_the_old_run(runs: Path) -> None:
@@ -60,5 +60,5 @@ def test_the_old_graph_is_still_asked_for_the_old_run(runs: Path) -> None:
     kept("extend", runs / "run", "--kg", runs / "kg2", "-o", runs / "run2")
     assert (runs / "run/model.safetensors").read_bytes() == before
     AutoEncoder.from_pretrained(runs / "run").encode(["Paris."], kg=runs / "kg")
-    told = kept("extend", runs / "run2", "--kg", runs / "kg", "-o", runs / "back", code=1)
-    assert "lacks entities of the run's graph (A9)" in told
+    refusal = kept("extend", runs / "run2", "--kg", runs / "kg", "-o", runs / "back", code=1)
+    assert "lacks entities of the run's graph (A9)" in refusal

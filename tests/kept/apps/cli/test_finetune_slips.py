@@ -15,17 +15,17 @@ from kept.training.finetuning.config import FinetuneConfig
 from kept.training.finetuning.recipes import with_defaults
 
 
-def test_slips_are_named_before_anything_is_loaded(
+def test_typos_are_named_before_anything_is_loaded(
     loaded: Callable[..., tuple[int, str, str]],
 ) -> None:
     line = ["finetune", "--task", "typ", "--head", "poled", "--method", "K-BRT", "-o", "x"]
-    code, modules, said = loaded(*line)
+    code, modules, message = loaded(*line)
     assert (code, modules) == (1, "")
     for word in ("'typ'; did you mean typing", "'poled'; did you mean pooled", "'K-BRT'"):
-        assert word in said
-    code, modules, said = loaded("finetune", "-o", "x")
+        assert word in message
+    code, modules, message = loaded("finetune", "-o", "x")
     assert (code, modules) == (1, "")
-    assert "missing: --task; --format; --train; --kg; --method or --model" in said
+    assert "missing: --task; --format; --train; --kg; --method or --model" in message
 
 
 @pytest.mark.parametrize(

@@ -35,13 +35,13 @@ def test_the_commands_were_found() -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_its_help_has_an_example(name: str) -> None:
     command = COMMANDS[name]
-    found = EXAMPLE.search(command.help or "")
-    assert found is not None, f"the help of {name} has no example"
-    words = shlex.split(" ".join(found[1].split()).rpartition("; ")[2])  # the last of several
-    own = name.split()
+    example = EXAMPLE.search(command.help or "")
+    assert example is not None, f"the help of {name} has no example"
+    words = shlex.split(" ".join(example[1].split()).rpartition("; ")[2])  # the last of several
+    command_words = name.split()
     if name != "kept link text":  # the command that `kept link` means without another word
-        assert words[: len(own)] == own
+        assert words[: len(command_words)] == command_words
     options = {option for each in command.params for option in getattr(each, "opts", [])}
     options |= {option for each in command.params for option in getattr(each, "secondary_opts", [])}
-    given = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
-    assert given <= options, f"{name} has no {given - options}"
+    flags = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
+    assert flags <= options, f"{name} has no {flags - options}"

@@ -31,16 +31,16 @@ def kg(tmp_path: Path) -> Path:
 
 def test_add(kg: Path, tmp_path: Path) -> None:
     (tmp_path / "new.tsv").write_text("Q90\tP36\tQ2\nQ90\tP17\tQ142\n")
-    told = kept("kg", "add", kg, tmp_path / "new.tsv", "-o", tmp_path / "kg2")
-    assert "2 lines = 1 triple + 0 texts + 1 duplicate" in told
-    assert "1 new entities, 1 new relations" in told
+    output = kept("kg", "add", kg, tmp_path / "new.tsv", "-o", tmp_path / "kg2")
+    assert "2 lines = 1 triple + 0 texts + 1 duplicate" in output
+    assert "1 new entities, 1 new relations" in output
     assert KnowledgeGraph.open(kg).n_triples == 2
     kept("kg", "build", tmp_path / "t.tsv", tmp_path / "new.tsv", "--labels", tmp_path / "l.tsv",
          "-o", tmp_path / "whole")  # fmt: skip
     whole = KnowledgeGraph.open(tmp_path / "whole").content_hash
     assert KnowledgeGraph.open(tmp_path / "kg2").content_hash == whole
-    found = json.loads(kept("kg", "add", kg, tmp_path / "new.tsv", "--json"))
-    assert (found["n_new_entities"], found["content_hash"]) == (1, whole)
+    summary = json.loads(kept("kg", "add", kg, tmp_path / "new.tsv", "--json"))
+    assert (summary["n_new_entities"], summary["content_hash"]) == (1, whole)
     assert KnowledgeGraph.open(kg).content_hash == whole
 
 
@@ -66,8 +66,8 @@ def test_merge(kg: Path, tmp_path: Path) -> None:
     pairs = tmp_path / "pairs.jsonl"
     assert kept("kg", "merge", kg, "-o", pairs).startswith("1 pairs in")
     pairs.write_text(pairs.read_text().replace('"same":null', '"same":true'))
-    told = kept("kg", "merge", kg, "--decisions", pairs, "-o", tmp_path / "kg2")
-    assert "1 entity merged, 0 facts between them left out, 0 pairs undecided" in told
+    output = kept("kg", "merge", kg, "--decisions", pairs, "-o", tmp_path / "kg2")
+    assert "1 entity merged, 0 facts between them left out, 0 pairs undecided" in output
     assert list(KnowledgeGraph.open(tmp_path / "kg2").entities) == ["Q1", "Q142"]
 
 
@@ -95,10 +95,10 @@ def test_literals(tmp_path: Path) -> None:
     )
     kept("kg", "build", facts, "-o", kg)
     words = ["kg", "literals", str(facts), "--language", "en", "-o", str(kg / "literals.tsv")]
-    told = CliRunner().invoke(app, words)
-    assert "1 literals in" in told.stdout
-    assert "literal of a blank node: 1" in told.stderr
-    assert "1 values with a tab or a line break" in told.stderr
+    result = CliRunner().invoke(app, words)
+    assert "1 literals in" in result.stdout
+    assert "literal of a blank node: 1" in result.stderr
+    assert "1 values with a tab or a line break" in result.stderr
     assert (kg / "literals.tsv").read_text() == "urn:Q90\turn:P1082\t2165423\n"
     assert KnowledgeGraph.open(kg, verify=True).n_triples == 5
     graph = with_literals(read_splits(kg, holdout=0.2, seed=0), kg).graph

@@ -147,10 +147,10 @@ def test_a_missing_file_loads_nothing_heavy(names: tuple[str, ...], loaded: Load
     if not read:
         assert names == ("check", "reading"), f"{names} reads nothing"
         return
-    code, modules, said = loaded(*line_with(names, read[0], "test"))
+    code, modules, message = loaded(*line_with(names, read[0], "test"))
     assert (code, modules) == (1, "")
-    assert "test does not exist" in said
-    assert "did you mean tests?" in said
+    assert "test does not exist" in message
+    assert "did you mean tests?" in message
 
 
 def test_cases_of_the_command_line_are_those_of_links() -> None:

@@ -27,11 +27,11 @@ OF_OTHER_PROGRAMS = {
 
 def commands(command: click.Command, name: str = "") -> Iterator[tuple[str, set[str]]]:
     """The name and the options of every command below one, those of its groups with them."""
-    own = {each for p in command.params for each in (*p.opts, *p.secondary_opts)}
-    yield name, own
+    own_options = {each for p in command.params for each in (*p.opts, *p.secondary_opts)}
+    yield name, own_options
     for key, below in getattr(command, "commands", {}).items():
         for sub_name, options in commands(below, f"{name} {key}".strip()):
-            yield sub_name, own | options
+            yield sub_name, own_options | options
 
 
 @cache
@@ -40,7 +40,7 @@ def texts() -> list[tuple[str, str]]:
     out."""
     modules = [path for package in PACKAGES for path in package.rglob("*.py")]
     assert len(modules) > 500
-    found = []
+    messages = []
     for path in modules:
         source = path.read_text(encoding="utf-8")
         for node in ast.walk(ast.parse(source)) if OPTION.search(source) else ():
@@ -51,16 +51,16 @@ def texts() -> list[tuple[str, str]]:
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 text = node.value
             if OPTION.search(text):
-                found.append((f"{path.name}:{getattr(node, 'lineno', 0)}", text))
-    return found
+                messages.append((f"{path.name}:{getattr(node, 'lineno', 0)}", text))
+    return messages
 
 
 def test_options_in_messages_exist() -> None:
     options = dict(commands(get_command(app)))
     known = {option for each in options.values() for option in each} | OF_OTHER_PROGRAMS
     missing = {
-        f"{place}: {option}"
-        for place, text in texts()
+        f"{source}: {option}"
+        for source, text in texts()
         for option in OPTION.findall(text)
         if option not in known
     }
@@ -71,7 +71,7 @@ def test_options_that_follow_a_command_are_that_commands() -> None:
     options = dict(commands(get_command(app)))
     line = re.compile(r"kept ((?:[a-z-]+ ?){1,3})([^`;,.)]*)")
     wrong = set()
-    for place, text in texts():
+    for source, text in texts():
         for words, rest in line.findall(text):
             names = [" ".join(words.split()[:n]) for n in (3, 2, 1)]
             name = next((each for each in names if each in options), None)
@@ -79,7 +79,7 @@ def test_options_that_follow_a_command_are_that_commands() -> None:
                 continue
             below = {o for key, each in options.items() if key.startswith(name) for o in each}
             wrong |= {
-                f"{place}: kept {name} {option}"
+                f"{source}: kept {name} {option}"
                 for option in OPTION.findall(rest)
                 if option not in below | OF_OTHER_PROGRAMS
             }

@@ -49,7 +49,7 @@ WITHOUT_FORCE = {
 
 
 @pytest.fixture
-def given(tmp_path: Path, small_graph: KnowledgeGraph, tokenizer: object) -> dict[str, Path]:
+def paths(tmp_path: Path, small_graph: KnowledgeGraph, tokenizer: object) -> dict[str, Path]:
     """Inputs by the words that stand for them."""
     small_graph.save(tmp_path / "kg")
     (tmp_path / "t.tsv").write_text("Q90\tP36\tQ142\nbroken\nQ2\tP1\tQ3\n" * 2)
@@ -65,36 +65,36 @@ def given(tmp_path: Path, small_graph: KnowledgeGraph, tokenizer: object) -> dic
     }  # fmt: skip
 
 
-def run(line: str, given: dict[str, Path], *flags: str) -> Result:
-    told = [re.sub("|".join(given), lambda m: str(given[m[0]]), word) for word in line.split()]
-    return CliRunner().invoke(app, [*told, *flags], env={"COLUMNS": "200"})
+def run(line: str, paths: dict[str, Path], *flags: str) -> Result:
+    words = [re.sub("|".join(paths), lambda m: str(paths[m[0]]), word) for word in line.split()]
+    return CliRunner().invoke(app, [*words, *flags], env={"COLUMNS": "200"})
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_of_others_is_replaced_with_force_alone(name: str, given: dict[str, Path]) -> None:
+def test_a_file_of_others_is_replaced_with_force_alone(name: str, paths: dict[str, Path]) -> None:
     line = FILES[name]
-    out = given["OUT"].with_suffix("." + line.split("OUT.")[1].split()[0])
+    out = paths["OUT"].with_suffix("." + line.split("OUT.")[1].split()[0])
     out.write_text("mine")
-    refused = run(line, given)
+    refused = run(line, paths)
     assert refused.exit_code == 1, refused.output
     assert "exists; choose another name, or replace it with --force" in refused.stderr
     assert out.read_text() == "mine"
-    assert run(line, given, "--force").exit_code in (0, 1)
+    assert run(line, paths, "--force").exit_code in (0, 1)
     assert "mine" not in out.read_text()
     assert not any(path.name.startswith(".") for path in out.parent.iterdir())
 
 
 @pytest.mark.parametrize("name", FOLDERS)
-def test_a_folder_of_others_is_never_replaced(name: str, given: dict[str, Path]) -> None:
-    given["OUT"].mkdir()
-    (given["OUT"] / "config.json").write_text("mine")
+def test_a_folder_of_others_is_never_replaced(name: str, paths: dict[str, Path]) -> None:
+    paths["OUT"].mkdir()
+    (paths["OUT"] / "config.json").write_text("mine")
     for flags in ((), ("--force",)):
-        refused = run(FOLDERS[name], given, *flags)
+        refused = run(FOLDERS[name], paths, *flags)
         assert refused.exit_code == (2 if flags and name in WITHOUT_FORCE else 1), refused.output
         if refused.exit_code == 1:
             assert re.search("exists and is no |holds 'config.json' and no run", refused.stderr)
-        assert os.listdir(given["OUT"]) == ["config.json"]
-        assert (given["OUT"] / "config.json").read_text() == "mine"
+        assert os.listdir(paths["OUT"]) == ["config.json"]
+        assert (paths["OUT"] / "config.json").read_text() == "mine"
 
 
 def test_every_command_with_an_output_can_be_forced() -> None:
@@ -110,11 +110,11 @@ def test_every_command_with_an_output_can_be_forced() -> None:
     assert sorted(walk(get_command(app), "kept")) == sorted(WITHOUT_FORCE)
 
 
-def test_a_page_of_ones_own_is_drawn_anew(given: dict[str, Path]) -> None:
+def test_a_page_of_ones_own_is_drawn_anew(paths: dict[str, Path]) -> None:
     for suffix in ("html", "svg"):
         line = FILES["show"].replace("html", suffix)
-        assert run(line, given).exit_code == 0
-        again = run(line, given)
+        assert run(line, paths).exit_code == 0
+        again = run(line, paths)
         assert again.exit_code == 0, again.output
 
 
@@ -144,9 +144,9 @@ def test_of_two_builds_into_one_new_folder_one_is_told(tmp_path: Path) -> None:
     while not all((tmp_path / name).exists() for name in ("one", "two")):
         time.sleep(0.05)
     (tmp_path / "go").touch()
-    told = [build.communicate()[1] for build in builds]
-    assert sorted(build.returncode for build in builds) == [0, 1], told
-    assert any("exists;" in text or "is being written by another" in text for text in told)
+    errors = [build.communicate()[1] for build in builds]
+    assert sorted(build.returncode for build in builds) == [0, 1], errors
+    assert any("exists;" in text or "is being written by another" in text for text in errors)
     assert sorted(os.listdir(tmp_path)) == ["go", "kg", "one", "t.tsv", "two"]
     assert KnowledgeGraph.open(tmp_path / "kg", verify=True).n_triples == 20000
 

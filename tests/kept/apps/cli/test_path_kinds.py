@@ -111,8 +111,8 @@ def faults(name: str, parameter: Any, path: str, is_refused: bool, is_named: boo
     message = f"{parameter.name} {path[:30]!r}: {code} {output[-300:]}"
     if code in (-1, -2, FAULT) or (is_refused and code == 0):
         return [message]
-    shown = "".join(output.split())
-    return [f"not named: {message}"] if is_named and path[:20] not in shown else []
+    text = "".join(output.split())
+    return [f"not named: {message}"] if is_named and path[:20] not in text else []
 
 
 def test_every_command_has_a_line() -> None:

@@ -19,9 +19,9 @@ def run(finetuned: Path) -> Path:
     return finetuned
 
 
-def _told(run: Path, *arguments: str, kg: str = "kg") -> str:
-    given = ["predict", str(run / "run"), *arguments, "--kg", str(run / kg)]
-    done = CliRunner().invoke(app, given)
+def _predict(run: Path, *arguments: str, kg: str = "kg") -> str:
+    command = ["predict", str(run / "run"), *arguments, "--kg", str(run / kg)]
+    done = CliRunner().invoke(app, command)
     assert done.exit_code == 0, done.output
     return done.output
 
@@ -31,28 +31,28 @@ def test_the_answer_and_what_made_it(
 ) -> None:
     text = examples[50].linked.text
     relations = {example.relation for example in examples}
-    answer = _told(run, text).strip()
+    answer = _predict(run, text).strip()
     assert answer in relations
-    assert json.loads(_told(run, text, "--json")) == {"text": text, "labels": [answer]}
-    told = json.loads(_told(run, text, "--explain", "--json"))
-    assert (told["label"], told["text"]) == (answer, text)
-    kinds = [one["kind"] for one in told["influences"]]
+    assert json.loads(_predict(run, text, "--json")) == {"text": text, "labels": [answer]}
+    prediction = json.loads(_predict(run, text, "--explain", "--json"))
+    assert (prediction["label"], prediction["text"]) == (answer, text)
+    kinds = [one["kind"] for one in prediction["influences"]]
     assert set(kinds) == {"fact", "link"}
     head, relation, tail = world.triples[
-        next(one["row"] for one in told["influences"] if one["kind"] == "fact")
+        next(one["row"] for one in prediction["influences"] if one["kind"] == "fact")
     ].tolist()
     fact = f"{world.label(head)} — {world.relation_label(relation)} → {world.label(tail)}"
-    assert f"without fact {fact}: {answer}" in _told(run, text, "--explain")
+    assert f"without fact {fact}: {answer}" in _predict(run, text, "--explain")
 
 
 def test_without_entities_there_is_no_influence(
     run: Path, examples: list[RelationExample], caplog: pytest.LogCaptureFixture
 ) -> None:
-    _told(run, examples[50].linked.text)
+    _predict(run, examples[50].linked.text)
     assert "shown nothing" not in caplog.text
-    _told(run, "the old river")
+    _predict(run, "the old river")
     assert "shown nothing of KnowledgeGraph(" in caplog.text
-    assert "the model got nothing of the graph" in _told(run, "the old river", "--explain")
+    assert "the model got nothing of the graph" in _predict(run, "the old river", "--explain")
 
 
 def test_an_answer_is_chosen(
@@ -75,23 +75,23 @@ def test_an_answer_is_chosen(
     metrics = json.loads((tmp_path / "run/metrics.json").read_text(encoding="utf-8"))
     assert metrics["dev"]["official"]["name"] == "accuracy"
     assert metrics["dev"]["n_scored"] > 0
-    given = ["predict", str(tmp_path / "run"), rows[0]["question"], "--kg", str(run / "kg")]
-    told = CliRunner().invoke(app, [*given, "--choice", "old", "--choice", "the river"])
-    assert told.exit_code == 0, told.output
-    assert told.output.strip() in ("old", "the river")
-    bare = CliRunner().invoke(app, given)
-    assert bare.exit_code == 1
-    assert "is not a pair" in bare.output
+    command = ["predict", str(tmp_path / "run"), rows[0]["question"], "--kg", str(run / "kg")]
+    chosen = CliRunner().invoke(app, [*command, "--choice", "old", "--choice", "the river"])
+    assert chosen.exit_code == 0, chosen.output
+    assert chosen.output.strip() in ("old", "the river")
+    without_choices = CliRunner().invoke(app, command)
+    assert without_choices.exit_code == 1
+    assert "is not a pair" in without_choices.output
 
 
 def test_faults(run: Path) -> None:
-    given = ["predict", str(run / "run"), "a text", "--kg", str(run / "kg")]
-    done = CliRunner().invoke(app, [*given, "--choice", "x", "--choice", "y"])
+    command = ["predict", str(run / "run"), "a text", "--kg", str(run / "kg")]
+    done = CliRunner().invoke(app, [*command, "--choice", "x", "--choice", "y"])
     assert done.exit_code == 1
     assert "--choice goes with a run of multiple_choice, not classification" in done.output
-    done = CliRunner().invoke(app, [*given, "--about", "x"])
+    done = CliRunner().invoke(app, [*command, "--about", "x"])
     assert (done.exit_code, "give both" in done.output) == (1, True)
-    done = CliRunner().invoke(app, [*given, "--target", "text"])
+    done = CliRunner().invoke(app, [*command, "--target", "text"])
     assert (done.exit_code, "needs 0 mention(s)" in done.output) == (1, True)
     done = CliRunner().invoke(app, ["predict", str(run), "a text", "--kg", str(run / "kg")])
     assert (done.exit_code, "has no finetune.json" in done.output.replace("\n", "")) == (1, True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ from typer.testing import CliRunner, Result
 
 import kept
 from kept.apps.cli import app
-from kept.lab.questions.fitted import AnswerSettings, write_settings
+from kept.errors import CheckpointError
+from kept.lab.questions.fitted import AnswerSettings, read_settings, write_settings
+from kept.model_files import seal_model
 
 pytest.importorskip("ctranslate2", reason="the extra ask is not installed")
 
@@ -72,3 +75,16 @@ def test_plain_lines_and_tables(folder: Path, tmp_path: Path) -> None:
         ]
     done = run_line(folder, path, "--case", "smart")
     assert (done.exit_code, "answers questions" in done.output) == (1, True)
+
+
+def test_settings_that_were_altered_are_refused(folder: Path, tmp_path: Path) -> None:
+    """Folders of `kept fit` have checksums; one of an earlier version has none and opens."""
+    run = tmp_path / "run"
+    shutil.copytree(folder / "run", run)
+    assert read_settings(run).way == "values"
+    seal_model(run)
+    assert read_settings(run).max_facts == 8
+    path = run / "questions.json"
+    path.write_text(path.read_text().replace('"max_facts": 8', '"max_facts": 9'))
+    with pytest.raises(CheckpointError, match=r"questions\.json was altered"):
+        kept.predict(run, QUESTIONS[0], kg=folder / "kg")

@@ -53,7 +53,7 @@ def test_both_modes_are_told_apart_and_written(run: Any, tmp_path: Path) -> None
         "--max-items", "3", "-o", str(tmp_path / "out"),
     )  # fmt: skip
     assert done.exit_code == 0, done.output
-    for said in (
+    for words in (
         "8 questions about 5 of 6 facts of 2 relations",
         "the graph knows head, relation and tail of 8 of them",
         "P17: [X] is near [Y] . | the [X] of [Y] .",
@@ -65,7 +65,7 @@ def test_both_modes_are_told_apart_and_written(run: Any, tmp_path: Path) -> None
         "the answer has more than one piece",
         "majority: the most frequent object of a relation among the items",
     ):
-        assert said in done.output, said
+        assert words in done.output, words
     scores = json.loads((tmp_path / "out" / "scores.json").read_text())
     for mode in ("weights", "graph"):
         result = read_answers(tmp_path / "out" / f"answers-{mode}.jsonl")
@@ -95,14 +95,14 @@ def test_asked_facts_are_shown_on_request(run: Any, tmp_path: Path) -> None:
 def test_a_collection_is_asked_without_a_graph_and_with_one(
     run: Any, world: Path, tmp_path: Path
 ) -> None:
-    asked = ("--collection", "trex", "--data", str(world / "lama"))
-    done = run(*asked, "--max-items", "1", kg=False)
+    arguments = ("--collection", "trex", "--data", str(world / "lama"))
+    done = run(*arguments, "--max-items", "1", kg=False)
     assert done.exit_code == 0, done.output
     assert "2 questions about 2 of 6 facts of 2 relations" in done.output
     assert "P37" in done.output
     assert "degree" not in done.output
     assert "in the graph" not in done.output
-    done = run(*asked, "--relations", "P17", "--mode", "graph", "-o", str(tmp_path))
+    done = run(*arguments, "--relations", "P17", "--mode", "graph", "-o", str(tmp_path))
     assert done.exit_code == 0, done.output
     assert "4 questions about 4 of 4 facts of 1 relation" in done.output
     assert "the graph knows head, relation and tail of 4 of them" in done.output
@@ -110,8 +110,8 @@ def test_a_collection_is_asked_without_a_graph_and_with_one(
     scores = json.loads((tmp_path / "scores.json").read_text())
     assert scores["collection"] == "trex"
     result = read_answers(tmp_path / "answers-graph.jsonl")
-    found = [answer.objects for answer in result.answers]
-    assert [one.n_candidates for one in found if one] == [2] * 4
+    objects = [answer.objects for answer in result.answers]
+    assert [one.n_candidates for one in objects if one] == [2] * 4
 
 
 def test_edits_are_told(run: Any, tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_faults_are_explained(run: Any, world: Path, tmp_path: Path) -> None:
     (tmp_path / "none.txt").write_text("\n")
     (tmp_path / "t.tsv").touch()
     lama = ("--data", str(world / "lama"), "--collection")
-    for more, said in (
+    for more, message in (
         (["--mode", "all"], "mode 'all'"),
         (["--show-asked"], "--mode graph"),
         (["--relations", "P999"], "no relation P999"),
@@ -154,7 +154,7 @@ def test_faults_are_explained(run: Any, world: Path, tmp_path: Path) -> None:
     ):
         done = run(*more)
         assert done.exit_code == 1
-        assert said in done.output.replace("\n", " "), (more, done.output)
+        assert message in done.output.replace("\n", " "), (more, done.output)
     done = run(kg=False)
     assert done.exit_code == 1
     assert "nothing to ask" in done.output
@@ -174,29 +174,32 @@ def test_unlabelled_ends_and_further_tails() -> None:
     triples = [Triple("a", "r", "b"), Triple("a", "r", "c"), Triple("a", "r", "d")]
     labels = [Text(name, TextKind.LABEL, name.upper(), "en") for name in "abc"]
     graph = graph_from_records([*triples, *labels])
-    found = graph_questions(graph, ["r"], {}, max_items=None, seed=0)
-    assert [(one.answer, one.also_right) for one in found.items] == [("B", ("C",)), ("C", ("B",))]
-    assert found.items[0].linked.text == "A r [Y] ."
-    assert found.objects == {"r": ["B", "C"]}
-    assert found.left_out == {UNLABELLED: 1}
-    drawn = graph_questions(graph, ["r"], {}, max_items=1, seed=0)
-    assert len(drawn.items) == 1
-    assert drawn.objects == found.objects
-    assert drawn.items[0].also_right
-    bare = graph_from_records([Triple("a", "r", "b")])
+    questions = graph_questions(graph, ["r"], {}, max_items=None, seed=0)
+    assert [(one.answer, one.also_right) for one in questions.items] == [
+        ("B", ("C",)),
+        ("C", ("B",)),
+    ]
+    assert questions.items[0].linked.text == "A r [Y] ."
+    assert questions.objects == {"r": ["B", "C"]}
+    assert questions.left_out == {UNLABELLED: 1}
+    sample = graph_questions(graph, ["r"], {}, max_items=1, seed=0)
+    assert len(sample.items) == 1
+    assert sample.objects == questions.objects
+    assert sample.items[0].also_right
+    without_labels = graph_from_records([Triple("a", "r", "b")])
     with pytest.raises(ConfigError, match="add labels"):
-        graph_questions(bare, ["r"], {}, max_items=None, seed=0)
+        graph_questions(without_labels, ["r"], {}, max_items=None, seed=0)
     with pytest.raises(ConfigError, match="none of the graph's 1 triples has a label at both ends"):
-        graph_questions(bare, None, {}, max_items=None, seed=0)
+        graph_questions(without_labels, None, {}, max_items=None, seed=0)
 
 
 def test_relations_without_labels_are_counted_where_all_are_asked() -> None:
     triples = [Triple("a", "r", "b"), Triple("a", "s", "c"), Triple("c", "s", "c")]
     labels = [Text(name, TextKind.LABEL, name.upper(), "en") for name in "ab"]
     graph = graph_from_records([*triples, *labels])
-    found = graph_questions(graph, None, {}, max_items=None, seed=0)
-    assert list(found.objects) == ["r"]
-    assert (found.n_drawn_from, found.left_out) == (1, {UNLABELLED: 2})
+    questions = graph_questions(graph, None, {}, max_items=None, seed=0)
+    assert list(questions.objects) == ["r"]
+    assert (questions.n_drawn_from, questions.left_out) == (1, {UNLABELLED: 2})
 
 
 def test_a_label_may_be_the_identifier() -> None:
@@ -211,16 +214,16 @@ def test_a_probe_no_better_than_the_majority_says_so() -> None:
     from kept.lab.probing.tables import ALL, ProbeRow
 
     def rows(p_at_1: float | None, majority: float | None) -> list[ProbeRow]:
-        own = ProbeRow(ALL, 9, 9, p_at_1, None, 1.0, 1.0, 0.0, majority)
-        return [dataclasses.replace(own, name="P17"), own]
+        row = ProbeRow(ALL, 9, 9, p_at_1, None, 1.0, 1.0, 0.0, majority)
+        return [dataclasses.replace(row, name="P17"), row]
 
     line = shortfall(rows(0.2, 0.3), "weights")
     assert line is not None
     assert "P@1 0.200 is no better than always the relation's most frequent object (0.300)" in line
     assert "--templates FILE" in line
     assert "--show-asked" in (shortfall(rows(0.3, 0.3), "graph") or "")
-    shown = shortfall(rows(0.3, 0.3), "graph", shows_answers=True) or ""
-    assert "--show-asked" not in shown, "it was given"
-    assert "kept pretrain" in shown
+    warning = shortfall(rows(0.3, 0.3), "graph", shows_answers=True) or ""
+    assert "--show-asked" not in warning, "it was given"
+    assert "kept pretrain" in warning
     for fine in (rows(0.4, 0.3), rows(None, 0.3), rows(0.1, None)):
         assert shortfall(fine, "weights") is None

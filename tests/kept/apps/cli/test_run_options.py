@@ -30,7 +30,7 @@ START = {"output", "config", "settings", "track", "resume", "skip_damaged"}
 class Sample(RunConfig):
     """Options of every kind."""
 
-    place: Path = Field(json_schema_extra={"short": "-p"})
+    path: Path = Field(json_schema_extra={"short": "-p"})
     rate: float | None = Field(None, ge=0.5, le=2, json_schema_extra={"flag": "--lr"})
     part: tuple[str, ...] = Field((), json_schema_extra={"metavar": "PART"})
     host: str | None = Field(None, json_schema_extra={"check": "local or hub"})
@@ -58,12 +58,12 @@ def own_field(model: type[BaseModel], name: str) -> Any:
 
 def limits(field: Any) -> dict[str, Any]:
     inner = [each for arm in get_args(field.annotation) for each in get_args(arm)[1:]]
-    found: dict[str, Any] = {}
+    limits_of_fields: dict[str, Any] = {}
     for each in [*inner, *field.metadata]:
         for name in ("ge", "le", "gt"):
             if getattr(each, name, None) is not None:
-                found[name] = getattr(each, name)
-    return found
+                limits_of_fields[name] = getattr(each, name)
+    return limits_of_fields
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -88,26 +88,27 @@ def test_an_option_has_the_limits_of_its_field(name: str, option: str, field: st
 
 def test_what_is_left_out_is_left_to_the_configuration() -> None:
     assert FinetuneOptions(output=Path("run")).fields() == {}
-    given = FinetuneOptions(
+    options = FinetuneOptions(
         output=Path("run"), adapter=(Path("a"),), learning_rate=1e-3, link=False, shard=("tables",)
     )
-    assert given.fields() == {
+    assert options.fields() == {
         "adapters": (Path("a"),), "training.learning_rate": 1e-3, "link": False,
         "training.shard": ("tables",),
     }  # fmt: skip
 
 
 def test_objectives_are_named_with_their_default_options() -> None:
-    given = PretrainOptions(output=Path("run"), objective=("mlm", "dea"), warmup_steps=0)
+    options = PretrainOptions(output=Path("run"), objective=("mlm", "dea"), warmup_steps=0)
     expected = {"objectives": {"mlm": {}, "dea": {}}, "training.warmup_steps": 0}
-    assert given.fields() == expected
+    assert options.fields() == expected
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_the_function_has_the_options_of_the_command(name: str) -> None:
     function = getattr(kept, name)
     parameters = inspect.signature(function).parameters
-    fields = list(RUNS[name][0].model_fields)
+    options = RUNS[name][0]
+    fields = sorted(options.model_fields, key=lambda field: field not in options.__annotations__)
     by_place = ["data", "kg"] if "data" in fields else []  # as in kept.fit(data, graph)
     assert list(parameters) == [*by_place, *(n for n in fields if n not in by_place)]
     positional = [n for n, each in parameters.items() if each.kind is not each.KEYWORD_ONLY]
@@ -119,11 +120,11 @@ def test_the_function_has_the_options_of_the_command(name: str) -> None:
 
 
 def test_an_option_of_every_kind(tmp_path: Path) -> None:
-    given: list[Any] = []
+    parsed: list[Any] = []
 
     def sample(options: Sample) -> None:
         """Take options."""
-        given.append(options)
+        parsed.append(options)
 
     app = typer.Typer()
     app.command()(Declared(f"{__name__}:Sample", sample))
@@ -131,9 +132,9 @@ def test_an_option_of_every_kind(tmp_path: Path) -> None:
     run = CliRunner().invoke
     done = run(app, ["-p", str(tmp_path), "--lr", "1.5", "--part", "a", "--part", "b", "--go"])
     assert done.exit_code == 0, done.output
-    assert given == [Sample(place=tmp_path, rate=1.5, part=("a", "b"), go=True)]
+    assert parsed == [Sample(path=tmp_path, rate=1.5, part=("a", "b"), go=True)]
     assert run(app, ["-p", "x"]).exit_code == 0
-    assert given[1] == Sample(place=Path("x"))
+    assert parsed[1] == Sample(path=Path("x"))
     assert "PART" in run(app, ["--help"]).output
     for words in (["--lr", "3"], ["--no-go"], ["--rate", "1"], []):
         assert run(app, words).exit_code == 2, words

@@ -64,8 +64,8 @@ def test_faults_are_explained(run: Any, tmp_path: Path) -> None:
 def test_an_ending_that_cannot_be_drawn_is_refused(run: Any, tmp_path: Path, name: str) -> None:
     done = run("Paris", "-o", str(tmp_path / name))
     assert done.exit_code == 1
-    told = done.output.replace("\n", "")
-    assert f"{name}: kept draws a page (.html, .htm) or a picture (.svg)" in told
+    message = done.output.replace("\n", "")
+    assert f"{name}: kept draws a page (.html, .htm) or a picture (.svg)" in message
     assert not (tmp_path / name).exists()
 
 
@@ -78,8 +78,8 @@ def test_what_is_not_drawn_is_counted(run: Any, tmp_path: Path) -> None:
     page = tmp_path / "a.html"
     done = run("Paris lies in France", "-o", str(page), "--max-neighbours", "1")
     assert done.exit_code == 0, done.output
-    told = " ".join(done.output.split())
-    assert "2 of 7 facts about linked entities are in the drawing." in told
+    output = " ".join(done.output.split())
+    assert "2 of 7 facts about linked entities are in the drawing." in output
     assert "2 of 7 facts about linked entities are in the drawing." in page.read_text()
     done = run("Paris", "-o", str(page), "--max-neighbours", "50")
     assert "facts whose head" not in done.output

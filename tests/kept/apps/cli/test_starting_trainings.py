@@ -78,14 +78,14 @@ def test_trackers_and_the_rest_are_handed_on(
 def test_what_a_new_finetuning_needs_is_named(
     without: str, named: str, handed: list[dict[str, Any]], tmp_path: Path
 ) -> None:
-    place = FINETUNE.index(without)
-    left = [*FINETUNE[:place], *FINETUNE[place + 2 :], "-o", tmp_path / "run"]
+    position = FINETUNE.index(without)
+    left = [*FINETUNE[:position], *FINETUNE[position + 2 :], "-o", tmp_path / "run"]
     refused = start(*left)
     assert refused.exit_code != 0
     assert f"missing: {named}" in refused.stderr
     assert handed == []
-    for begun in ("--resume", "--config"):
-        flags = [begun] if begun == "--resume" else [begun, tmp_path / "f.yaml"]
+    for flag in ("--resume", "--config"):
+        flags = [flag] if flag == "--resume" else [flag, tmp_path / "f.yaml"]
         (tmp_path / "f.yaml").write_text("task: classification\n", encoding="utf-8")
         again = start(*left, *flags)
         assert "missing: " not in again.stderr, again.stderr

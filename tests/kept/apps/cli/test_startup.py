@@ -21,6 +21,7 @@ from kept.methods import METHODS
 from kept.objectives.model import OBJECTIVES
 from kept.training.extending.starts import STARTS
 from kg_loaders import FORMATS as GRAPH_FORMATS
+from kg_loaders import KnowledgeGraph
 
 Loaded = Callable[..., tuple[int, str, str]]
 
@@ -72,27 +73,27 @@ def test_help_and_mistyped_commands_load_nothing_heavy(
 
 def test_a_faulty_line_is_told_in_plain_lines(loaded: Loaded) -> None:
     """And is known before the library that draws boxes is loaded, which takes as long as all."""
-    code, modules, said = loaded("link", "--no-such-option", more=["rich"])
+    code, modules, output = loaded("link", "--no-such-option", more=["rich"])
     assert (code, modules) == (2, "")
-    *_, last = said.splitlines()
+    *_, last = output.splitlines()
     assert last == "Error: No such option: --no-such-option"
 
 
 def test_a_command_is_made_alone_and_a_word_that_is_none_has_all_of_them_to_choose_from() -> None:
     names = {names[0] for names in COMMANDS}
     for name in names:
-        made = typer.main.get_command(_called([name, "--help", "link"]))
-        assert list(made.commands) == [name]  # type: ignore[attr-defined]
+        command = typer.main.get_command(_called([name, "--help", "link"]))
+        assert list(command.commands) == [name]  # type: ignore[attr-defined]
     for words in ([], ["--help"], ["lnk"], ["--offline", "link"], ["--limits", "link"]):
-        made = typer.main.get_command(_called(words))
-        assert set(made.commands) == names  # type: ignore[attr-defined]
+        command = typer.main.get_command(_called(words))
+        assert set(command.commands) == names  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("names", COMMANDS, ids=" ".join)
 def test_a_mistyped_option_loads_nothing_heavy(names: tuple[str, ...], loaded: Loaded) -> None:
-    code, modules, said = loaded(*names, "--no-such-option")
+    code, modules, output = loaded(*names, "--no-such-option")
     assert (code, modules) == (2, "")
-    assert "no-such-option" in said
+    assert "no-such-option" in output
 
 
 @pytest.mark.parametrize(
@@ -110,22 +111,22 @@ def test_a_mistyped_option_loads_nothing_heavy(names: tuple[str, ...], loaded: L
 def test_help_names_the_lines_of_tables_without_loading_them(
     line: list[str], tables: list[Iterable[str]], loaded: Loaded
 ) -> None:
-    code, modules, said = loaded(*line, "--help")
+    code, modules, output = loaded(*line, "--help")
     assert (code, modules) == (0, "")
-    told = " ".join(said.replace("│", " ").split())
+    page = " ".join(output.replace("│", " ").split())
     for table in tables:
-        assert ", ".join(table) in told
+        assert ", ".join(table) in page
 
 
 def test_the_first_screen_names_every_command_as_typer_does(loaded: Loaded) -> None:
     """Besides the examples, and without the library that draws boxes."""
-    code, modules, said = loaded("--help", more=["rich"])
+    code, modules, output = loaded("--help", more=["rich"])
     assert (code, modules) == (0, "")
     whole = typer.main.get_command(app)
-    words = " ".join(said.split())
+    words = " ".join(output.split())
     for name, command in whole.commands.items():  # type: ignore[attr-defined]
-        told = " ".join((command.help or "").split("\n\n")[0].split())
-        assert f" {name} {told}" in words, name
+        summary = " ".join((command.help or "").split("\n\n")[0].split())
+        assert f" {name} {summary}" in words, name
     for option in whole.params:
         assert all(f" {each} " in words for each in option.opts), option.opts
     for line, _ in EXAMPLES:
@@ -166,3 +167,36 @@ def test_a_slip_in_a_table_is_answered_before_what_trains_is_loaded(
     (tmp_path / "bad.csv").write_text("sentence,class_name\nhello,1\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="has no column for label"):
         fit_command(data=tmp_path / "bad.csv", kg=tmp_path / "kg")
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        (["compare", "--task", "wiki8"], "no experiment 'wiki8'"),
+        (["compare", "--task", "mine.yaml", "--methods", "ernie,nonne"], "no method 'nonne'"),
+        (["compare", "--task", "mine.yaml", "--methods", "mine,ernie"], "train.tsv does not exist"),
+        (["compare", "--task", "mine.yaml", "--controls", "of"], "no control 'of'"),
+        (["compare", "--task", "mine.yaml", "--controls", "true"], "no control 'true'"),
+        (["compare", "--task", "mine.yaml", "--kg", "none"], "none is not a knowledge graph"),
+        (["predict", "none", "A text.", "--kg", "kg"], "none has no finetune.json"),
+        (["predict", "run", "A text.", "--kg", "none"], "none is not a knowledge graph"),
+        (["finetune", "texts.csv", "--method", "none", "--kg", "none", "-o", "new"], "none is not"),
+        (["pretrain", "--method", "ernie", "--kg", "none", "-o", "new"], "none is not"),
+        (["fit", "texts.csv", "--kg", "none"], "none is not a knowledge graph"),
+    ],
+)
+def test_a_slip_in_a_path_or_a_name_is_answered_before_torch_is_loaded(
+    line: list[str], fault: str, loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KEPT_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+    for name in ("none", "run"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "run" / "finetune.json").write_text("{}")
+    (tmp_path / "texts.csv").write_text("text,label\nhello,1\n")
+    (tmp_path / "mine.yaml").write_text("task:\n  train: train.tsv\nmethods:\n  mine: {}\n")
+    KnowledgeGraph.from_triples([("a", "r", "b")]).save(tmp_path / "kg")
+    code, modules, output = loaded(*line, more=["torch", "transformers"])
+    assert code
+    assert not {"torch", "transformers"} & set(modules.split()), modules
+    assert fault in " ".join(output.split())

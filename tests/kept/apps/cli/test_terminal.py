@@ -30,19 +30,19 @@ OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 @given(st.text(st.characters()))
 def test_nothing_is_left_that_a_terminal_obeys_and_nothing_else_changes(text: str) -> None:
-    shown = visible(text)
-    assert not OBEYED.search(shown)
-    shown.encode()  # halves of pairs are gone too
+    printable = visible(text)
+    assert not OBEYED.search(printable)
+    printable.encode()  # halves of pairs are gone too
     assert json.loads(f'"{json.dumps(text)[1:-1]}"') == text
     if not OBEYED.search(text) and not re.search("[\ud800-\udfff]", text):
-        assert shown == text
+        assert printable == text
 
 
 def test_printed_json_stays_the_same_json() -> None:
-    told = {"label": f"a{EIGHT_BIT}b{TURNED}"}
-    printed = visible(json.dumps(told, ensure_ascii=False))
+    labels = {"label": f"a{EIGHT_BIT}b{TURNED}"}
+    printed = visible(json.dumps(labels, ensure_ascii=False))
     assert not OBEYED.search(printed)
-    assert json.loads(printed) == told
+    assert json.loads(printed) == labels
 
 
 def test_a_console_shows_cells_titles_and_styled_texts() -> None:
@@ -144,8 +144,8 @@ def test_commands_show_what_names_and_texts_hold(hostile: Path, tmp_path: Path) 
         printed = re.sub("\x1b\\[(?:0|31)m", "", result.output)  # the colour of an error
         assert printed, line
         assert not OBEYED.search(printed), (line, printed)
-    shown = CliRunner().invoke(app, lines[3]).output
-    assert "Paris\\u001b[2J" in shown
+    output = CliRunner().invoke(app, lines[3]).output
+    assert "Paris\\u001b[2J" in output
 
 
 @pytest.mark.parametrize("file", sorted(FOLDER.glob("*.py")), ids=lambda file: file.name)

@@ -33,9 +33,9 @@ PARIS = (24, 29)
 
 # ---- 1 text ----------------------------------------------------------------
 def test_links_have_runners_up_and_reasons(explorer: Explorer) -> None:
-    found = explorer.link(Question(TEXT))
-    assert [link["words"] for link in found["links"]] == ["Seine", "Paris", "Paris"]
-    paris = found["links"][1]
+    answer = explorer.link(Question(TEXT))
+    assert [link["words"] for link in answer["links"]] == ["Seine", "Paris", "Paris"]
+    paris = answer["links"][1]
     assert (paris["start"], paris["end"]) == PARIS
     assert {each["entity"] for each in paris["candidates"]} == {"Q1", "Q3"}
     assert all("Paris" in each["why"] for each in paris["candidates"])
@@ -69,8 +69,8 @@ def test_choices_that_fit_nothing_are_refused(explorer: Explorer) -> None:
 
 def test_a_mention_that_was_missed_is_added(explorer: Explorer) -> None:
     text = "In PARIS the France of old met Seine."
-    found = explorer.link(Question(text))["links"]
-    assert "of old" not in [link["words"] for link in found]
+    new_links = explorer.link(Question(text))["links"]
+    assert "of old" not in [link["words"] for link in new_links]
     added = (Choice(20, 26, "Q4"), Choice(3, 8, None))
     links = explorer.link(Question(text, choices=added))["links"]
     by_words = {link["words"]: link for link in links}
@@ -89,8 +89,8 @@ def test_corrections_are_gold_links_that_score_and_train_take(
     gold.write_text(other + "\n")
     explorer.correct(Question(TEXT, choices=(Choice(*PARIS, "Q1"),)))
     choices = (Choice(*PARIS, "Q3"), Choice(35, 40, None))
-    told = explorer.correct(Question(TEXT, choices=choices))
-    assert (told["n_texts"], told["n_links"]) == (2, 3)
+    corrected = explorer.correct(Question(TEXT, choices=choices))
+    assert (corrected["n_texts"], corrected["n_links"]) == (2, 3)
     assert gold.read_text().splitlines()[0] == other
     kept = list(read_jsonl(gold, DamageReport()))
     assert [(text.text, [link.entity for link in text.links]) for text in kept] == [
@@ -120,8 +120,8 @@ def test_a_file_that_holds_no_annotations_is_not_touched(
 
 
 def test_names_are_looked_up(explorer: Explorer) -> None:
-    found = explorer.names(NameQuestion("Paris"))["entities"]
-    assert {each["entity"] for each in found} == {"Q1", "Q3"}
+    answer = explorer.names(NameQuestion("Paris"))["entities"]
+    assert {each["entity"] for each in answer} == {"Q1", "Q3"}
     assert explorer.names(NameQuestion("Q4"))["entities"][0]["label"] == "France"
     assert explorer.names(NameQuestion("nobody at all"))["entities"] == []
 
@@ -129,12 +129,12 @@ def test_names_are_looked_up(explorer: Explorer) -> None:
 # ---- 2 graph ---------------------------------------------------------------
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_has_a_picture(explorer: Explorer, method: str) -> None:
-    found = explorer.read(Question(TEXT, method))
-    assert found["svg"].startswith("<svg")
-    assert "<img" not in found["svg"]
-    assert "<script" not in found["svg"]
-    assert found["answer"] is None
-    is_read = [each for each in found["facts"] if each["read"]]
+    reading = explorer.read(Question(TEXT, method))
+    assert reading["svg"].startswith("<svg")
+    assert "<img" not in reading["svg"]
+    assert "<script" not in reading["svg"]
+    assert reading["answer"] is None
+    is_read = [each for each in reading["facts"] if each["read"]]
     in_words = METHODS[method].view is not METHODS["qagnn"].view  # facts as edges have no node
     assert bool(is_read) == (
         METHODS[method].shows_facts and METHODS[method].reads_facts and in_words
@@ -151,12 +151,12 @@ def test_what_was_used_is_what_predict_explains(
     with_run: Explorer, examples: list[RelationExample], finetuned: Path
 ) -> None:
     text = examples[50].linked.text
-    found = with_run.used(Question(text, "run0"))
+    prediction = with_run.used(Question(text, "run0"))
     expected = Predictor.from_pretrained(finetuned / "run").explain(text, finetuned / "kg")
-    assert found["label"] == expected.label
-    told = [(each["what"], each["change"]) for each in found["influences"]]
-    assert told == [(each.what, each.change) for each in expected.influences]
-    facts = [each["fact"] for each in found["influences"] if each["kind"] == "fact"]
+    assert prediction["label"] == expected.label
+    influences = [(each["what"], each["change"]) for each in prediction["influences"]]
+    assert influences == [(each.what, each.change) for each in expected.influences]
+    facts = [each["fact"] for each in prediction["influences"] if each["kind"] == "fact"]
     assert facts
     graph = KnowledgeGraph.open(finetuned / "kg")
     assert all(graph.entities.find(fact[0]) is not None for fact in facts)
@@ -184,11 +184,11 @@ def test_the_answer_after_a_fact_is_gone_is_the_one_without_it(
         if one["kind"] == "link":
             continue
         change = Change("delete", tuple(one["fact"]))
-        found = with_run.what_if(Question(text, "run0", changes=(change,)))
-        assert found["moved"] == {"gone": 1, "new": 0}
-        after = {tuple(each["fact"]) for each in found["after"]["facts"] if each["read"]}
+        outcome = with_run.what_if(Question(text, "run0", changes=(change,)))
+        assert outcome["moved"] == {"gone": 1, "new": 0}
+        after = {tuple(each["fact"]) for each in outcome["after"]["facts"] if each["read"]}
         if after == before - {tuple(one["fact"])}:  # else the next fact took its place
-            scores = {each["name"]: each["score"] for each in found["after"]["answer"]["scores"]}
+            scores = {each["name"]: each["score"] for each in outcome["after"]["answer"]["scores"]}
             assert scores[used["about"]] == pytest.approx(one["score"], abs=1e-6)
             n_compared += 1
     assert n_compared
@@ -267,18 +267,23 @@ def test_texts_of_a_file(tmp_path: Path) -> None:
     assert read_texts(str(tmp_path / "a.txt")) == ["One.", "Two."]
     assert read_texts("A text.") == ["A text."]
     (tmp_path / "long.txt").write_text("x" * 2001)
-    for given, words in ((str(tmp_path / "long.txt"), "2001 characters"), ("no.txt", "not a file")):
+    for file_name, words in (
+        (str(tmp_path / "long.txt"), "2001 characters"),
+        ("no.txt", "not a file"),
+    ):
         with pytest.raises((ConfigError, SourceError), match=words):
-            read_texts(given)
+            read_texts(file_name)
 
 
 def test_a_run_says_what_it_changed_of_its_method(with_run: Explorer) -> None:
     reader = with_run.readers[0]
     assert reader.predictor is not None
-    asked = Question("Paris.", reader=reader.key)
-    assert any("differs from the method" in line for line in with_run.read(asked)["summary"])
+    question_ = Question("Paris.", reader=reader.key)
+    assert any("differs from the method" in line for line in with_run.read(question_)["summary"])
     reader.predictor.view = {}  # without what its recipe set
-    assert not any("differs from the method" in line for line in with_run.read(asked)["summary"])
+    assert not any(
+        "differs from the method" in line for line in with_run.read(question_)["summary"]
+    )
     reader.predictor.view = {"visible_matrix": False}
-    first = with_run.read(asked)["summary"][0]
+    first = with_run.read(question_)["summary"][0]
     assert first == "This run differs from the method as published below: visible_matrix False."

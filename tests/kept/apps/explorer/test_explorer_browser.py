@@ -65,8 +65,8 @@ def click(page: Chromium, selector: str, number: int = 0) -> None:
 
 
 def text_of(page: Chromium, selector: str) -> str:
-    found: str = page.run(f"document.querySelector({json.dumps(selector)}).innerText")
-    return found
+    text: str = page.run(f"document.querySelector({json.dumps(selector)}).innerText")
+    return text
 
 
 def type_in(page: Chromium, selector: str, value: str) -> None:

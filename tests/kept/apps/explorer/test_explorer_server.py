@@ -24,7 +24,7 @@ from tests.kept.hostile_world import HOSTILE, TEXT, served
 JSON = {"Content-Type": "application/json"}
 
 
-def ask(
+def request(
     server: ExplorerServer,
     path: str,
     body: bytes | str | None = None,
@@ -37,9 +37,9 @@ def ask(
     way = method or ("GET" if body is None else "POST")
     connection.request(way, whole, body, {**(JSON if body is not None else {}), **(headers or {})})
     reply = connection.getresponse()
-    found = reply.status, {k.lower(): v for k, v in reply.getheaders()}, reply.read()
+    answer = reply.status, {k.lower(): v for k, v in reply.getheaders()}, reply.read()
     connection.close()
-    return found
+    return answer
 
 
 def question(**fields: Any) -> str:
@@ -48,7 +48,7 @@ def question(**fields: Any) -> str:
 
 # ---- what is answered ------------------------------------------------------
 def test_the_page_and_every_call(server: ExplorerServer) -> None:
-    status, headers, page = ask(server, "")
+    status, headers, page = request(server, "")
     assert (status, headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert "default-src 'none'" in headers["content-security-policy"]
     assert "unsafe" not in headers["content-security-policy"]
@@ -56,23 +56,23 @@ def test_the_page_and_every_call(server: ExplorerServer) -> None:
     assert headers["cache-control"] == "no-store"
     assert server.token.encode() not in page
     for name in ("page.css", "page.js"):
-        assert ask(server, name)[0] == 200
+        assert request(server, name)[0] == 200
     bodies = {"names": json.dumps({"name": "Paris"}), "read": question(reader="kbert")}
     bodies["correct"] = question(choices=[{"start": 24, "end": 29, "entity": "Q1"}])
     bodies["what-if"] = question(
         reader="kbert", changes=[{"do": "delete", "fact": ["Q1", "P1", "Q2"]}]
     )
     for name in CALLS:
-        status, headers, body = ask(server, f"call/{name}", bodies.get(name, question()))
+        status, headers, body = request(server, f"call/{name}", bodies.get(name, question()))
         assert status == (422 if name == "used" else 200), (name, body)
         assert headers["content-type"].startswith("application/json")
 
 
 def test_labels_reach_the_page_as_text(server: ExplorerServer) -> None:
-    page = ask(server, "")[2].decode()
+    page = request(server, "")[2].decode()
     data = page.split('<script type="application/json" id="data">')[1]
     assert "<" not in data.split("</script>")[0]
-    svg = json.loads(ask(server, "call/read", question(reader="colake"))[2])["svg"]
+    svg = json.loads(request(server, "call/read", question(reader="colake"))[2])["svg"]
     for label in HOSTILE[:4]:
         assert label not in svg
     assert "&lt;img" in svg
@@ -84,7 +84,7 @@ def test_labels_reach_the_page_as_text(server: ExplorerServer) -> None:
 )
 def test_without_the_token_there_is_nothing(server: ExplorerServer, path: str) -> None:
     for body in (None, question()):
-        assert ask(server, path, body)[0] == 403
+        assert request(server, path, body)[0] == 403
 
 
 def test_a_path_of_bytes_is_no_token(server: ExplorerServer) -> None:
@@ -99,8 +99,8 @@ def test_half_a_token_is_none(server: ExplorerServer) -> None:
         server.token.lower(),
         server.token + "%00",
     ):
-        assert ask(server, f"/{token}/")[0] == 403
-    assert ask(server, f"/{server.token}")[0] == 403
+        assert request(server, f"/{token}/")[0] == 403
+    assert request(server, f"/{server.token}")[0] == 403
 
 
 @pytest.mark.parametrize(
@@ -110,9 +110,9 @@ def test_half_a_token_is_none(server: ExplorerServer) -> None:
 def test_another_host_is_not_answered(server: ExplorerServer, host: str) -> None:
     headers = {"Host": host.format(port=server.server_port)}
     for body in (None, question()):
-        status, _, found = ask(server, "", body, headers)
+        status, _, body_ = request(server, "", body, headers)
         assert status == 421
-        assert b"Explore" not in found
+        assert b"Explore" not in body_
 
 
 def test_two_hosts_or_none_are_not_answered(server: ExplorerServer) -> None:
@@ -128,7 +128,7 @@ def test_two_hosts_or_none_are_not_answered(server: ExplorerServer) -> None:
      {"Sec-Fetch-Site": "same-site"}],
 )  # fmt: skip
 def test_another_page_may_not_ask(server: ExplorerServer, headers: dict[str, str]) -> None:
-    assert ask(server, "call/link", question(), headers)[0] == 403
+    assert request(server, "call/link", question(), headers)[0] == 403
 
 
 def test_a_form_of_another_page_is_no_question(server: ExplorerServer) -> None:
@@ -137,7 +137,7 @@ def test_a_form_of_another_page_is_no_question(server: ExplorerServer) -> None:
         "application/x-www-form-urlencoded",
         "multipart/form-data; boundary=x",
     ):
-        assert ask(server, "call/link", question(), {"Content-Type": kind})[0] == 415
+        assert request(server, "call/link", question(), {"Content-Type": kind})[0] == 415
 
 
 @pytest.mark.parametrize(
@@ -147,15 +147,15 @@ def test_a_form_of_another_page_is_no_question(server: ExplorerServer) -> None:
      "call/about"],
 )  # fmt: skip
 def test_no_path_names_a_file_or_a_method(server: ExplorerServer, path: str) -> None:
-    assert ask(server, path)[0] == 404
-    assert ask(server, path, question())[0] == 404
+    assert request(server, path)[0] == 404
+    assert request(server, path, question())[0] == 404
 
 
 @pytest.mark.parametrize(
     "method", ["PUT", "DELETE", "OPTIONS", "TRACE", "PATCH", "HEAD", "CONNECT"]
 )
 def test_other_methods_are_not_there(server: ExplorerServer, method: str) -> None:
-    assert ask(server, "", method=method)[0] == 501
+    assert request(server, "", method=method)[0] == 501
 
 
 # ---- what is too much, or nonsense -----------------------------------------
@@ -167,9 +167,9 @@ def test_other_methods_are_not_there(server: ExplorerServer, method: str) -> Non
      '{"text": "' + "x" * 2001 + '"}', b"\xff\xfe", '{"text": NaN}'],
 )  # fmt: skip
 def test_nonsense_is_one_message(server: ExplorerServer, body: str | bytes) -> None:
-    status, _, found = ask(server, "call/link", body)
+    status, _, answer = request(server, "call/link", body)
     assert status == 422
-    assert "not what the page sends" in json.loads(found)["error"]
+    assert "not what the page sends" in json.loads(answer)["error"]
 
 
 def test_hostile_texts_are_answered_as_text(server: ExplorerServer) -> None:
@@ -182,15 +182,15 @@ def test_hostile_texts_are_answered_as_text(server: ExplorerServer) -> None:
         "\x00",
     ):
         for name in ("link", "read"):
-            status, _, found = ask(
+            status, _, answer = request(
                 server, f"call/{name}", json.dumps({"text": text, "reader": "kbert"})
             )
-            assert status == 200, (text, found)
+            assert status == 200, (text, answer)
 
 
 def test_a_body_that_is_too_long_is_not_read(explorer: Explorer) -> None:
     with served(explorer, limits=Limits(body_bytes=100)) as server:
-        assert ask(server, "call/link", json.dumps({"text": "x" * 200}))[0] == 413
+        assert request(server, "call/link", json.dumps({"text": "x" * 200}))[0] == 413
         for length in ("99999999999999999999", "101"):
             head = f"Content-Type: application/json\r\nContent-Length: {length}\r\n"
             assert post(server, head, b"").startswith(b"HTTP/1.1 413")
@@ -204,9 +204,9 @@ def test_a_body_that_is_too_long_is_not_read(explorer: Explorer) -> None:
 
 def test_an_answer_that_is_too_long_is_not_sent(explorer: Explorer) -> None:
     with served(explorer, limits=Limits(result_bytes=1000)) as server:
-        status, _, found = ask(server, "call/read", question(reader="colake"))
+        status, _, answer = request(server, "call/read", question(reader="colake"))
         assert status == 422
-        assert "more than 1,000" in json.loads(found)["error"]
+        assert "more than 1,000" in json.loads(answer)["error"]
 
 
 def test_long_lines_and_many_headers_are_refused(server: ExplorerServer) -> None:
@@ -214,9 +214,9 @@ def test_long_lines_and_many_headers_are_refused(server: ExplorerServer) -> None
     long_path = f"GET /{'a' * 70_000} HTTP/1.1\r\n{host}\r\n".encode()
     assert b" 414 " in exchange(server, long_path).split(b"\r\n")[0]
     many = "".join(f"X-{i}: 1\r\n" for i in range(200))
-    found = exchange(server, f"GET /{server.token}/ HTTP/1.1\r\n{host}{many}\r\n".encode())
-    assert b" 431 " in found.split(b"\r\n")[0]
-    assert ask(server, "")[0] == 200
+    answer = exchange(server, f"GET /{server.token}/ HTTP/1.1\r\n{host}{many}\r\n".encode())
+    assert b" 431 " in answer.split(b"\r\n")[0]
+    assert request(server, "")[0] == 200
 
 
 # ---- who is slow, or many --------------------------------------------------
@@ -231,14 +231,14 @@ def test_a_slow_client_is_left(explorer: Explorer) -> None:
                 pytest.fail("the server went on listening")
             except OSError:
                 assert time.monotonic() - began < 5
-        assert ask(server, "")[0] == 200
+        assert request(server, "")[0] == 200
 
 
 def test_a_body_that_does_not_come_ends_the_connection(explorer: Explorer) -> None:
     with served(explorer, limits=Limits(receive_seconds=0.5)) as server:
         head = "Content-Type: application/json\r\nContent-Length: 50\r\n"
         assert post(server, head, b'{"te').startswith(b"HTTP/1.1 408")
-        assert ask(server, "")[0] == 200
+        assert request(server, "")[0] == 200
 
 
 def test_connections_that_say_nothing_do_not_keep_others_out(explorer: Explorer) -> None:
@@ -247,7 +247,7 @@ def test_connections_that_say_nothing_do_not_keep_others_out(explorer: Explorer)
         address = ("127.0.0.1", server.server_port)
         silent = [socket.create_connection(address, timeout=10) for _ in range(12)]
         time.sleep(1.5)
-        assert ask(server, "")[0] == 200
+        assert request(server, "")[0] == 200
         for client in silent:
             client.close()
 
@@ -259,11 +259,11 @@ def test_a_question_that_takes_too_long_is_told_and_others_wait(
     monkeypatch.setattr(Explorer, "link", lambda *_: release.wait(20) or {})
     limits = Limits(answer_seconds=0.3, n_waiting=1)
     with served(explorer, limits=limits) as server:
-        assert ask(server, "call/link", question())[0] == 504
-        assert ask(server, "call/names", '{"name": "Paris"}')[0] == 503
+        assert request(server, "call/link", question())[0] == 504
+        assert request(server, "call/names", '{"name": "Paris"}')[0] == 503
         release.set()
         end = time.monotonic() + 5
-        while ask(server, "call/names", '{"name": "Paris"}')[0] != 200:
+        while request(server, "call/names", '{"name": "Paris"}')[0] != 200:
             assert time.monotonic() < end
             time.sleep(0.05)
 
@@ -274,9 +274,9 @@ def test_a_fault_inside_is_one_message(explorer: Explorer, monkeypatch: pytest.M
 
     monkeypatch.setattr(Explorer, "link", fails)
     with served(explorer) as server:
-        status, headers, found = ask(server, "call/link", question())
+        status, headers, answer = request(server, "call/link", question())
         assert (status, headers["content-type"]) == (500, "application/json; charset=utf-8")
-        assert "ZeroDivisionError: at <b>home</b>" in json.loads(found)["error"]
+        assert "ZeroDivisionError: at <b>home</b>" in json.loads(answer)["error"]
 
 
 def test_it_listens_on_loopback_alone(server: ExplorerServer) -> None:
@@ -316,13 +316,13 @@ def test_a_label_without_measure_is_cut(letter: str, hostile: Path, tmp_path: Pa
     graph_from_records([*records, *texts, described]).save(tmp_path / "kg")
     explorer = open_explorer(tmp_path / "kg", (), tokenizer=str(hostile / "tokenizer"))
     with served(explorer, ["Paris."]) as server:
-        assert len(ask(server, "")[2]) < 100_000
+        assert len(request(server, "")[2]) < 100_000
         for name in ("link", "read"):
             for reader in ("kbert", "knowbert", "colake"):
                 began = time.monotonic()
                 body = json.dumps({"text": "Paris and Seine.", "reader": reader})
-                status, _, found = ask(server, f"call/{name}", body)
-                assert (status, len(found) < 9_000_000) == (200, True), found[:200]
+                status, _, answer = request(server, f"call/{name}", body)
+                assert (status, len(answer) < 9_000_000) == (200, True), answer[:200]
                 assert time.monotonic() - began < 20
 
 

@@ -54,12 +54,12 @@ def test_what_fails_is_an_answer(widget: ExplorerWidget, message: Any, words: st
 
 
 def test_it_is_made_of_folders(hostile: Path, tmp_path: Path) -> None:
-    made = explore(
+    widget = explore(
         hostile / "kg", text=TEXT, tokenizer=str(hostile / "tokenizer"), gold=tmp_path / "g.jsonl"
     )
-    assert TEXT in json.loads(json.dumps(made.answer({"kept": 1, "call": "link", "body": {
+    assert TEXT in json.loads(json.dumps(widget.answer({"kept": 1, "call": "link", "body": {
         "text": TEXT}})))["found"]["text"]  # fmt: skip
-    assert str(tmp_path / "g.jsonl") in made.page
+    assert str(tmp_path / "g.jsonl") in widget.page
 
 
 @pytest.mark.slow

@@ -52,8 +52,8 @@ def saved(
 def test_a_transformer_in_a_pipeline(saved: tuple[str, str]) -> None:
     vectors = KnowledgeVectors(*saved)
     expected = AutoEncoder.from_pretrained(saved[0]).encode(TEXTS, kg=saved[1]).sentences.numpy()
-    for given in (TEXTS, tuple(TEXTS), np.array(TEXTS), np.array(TEXTS, dtype=object)):
-        assert np.array_equal(vectors.fit_transform(given), expected)
+    for texts in (TEXTS, tuple(TEXTS), np.array(TEXTS), np.array(TEXTS, dtype=object)):
+        assert np.array_equal(vectors.fit_transform(texts), expected)
     assert vectors.get_feature_names_out().tolist() == [f"kept{i}" for i in range(16)]
     pipeline = make_pipeline(clone(vectors), LogisticRegression())
     answers = pipeline.fit(TEXTS, [0, 1, 0, 1]).predict(TEXTS)
@@ -101,13 +101,13 @@ def test_linked_texts_become_a_data_set_and_again_texts(saved: tuple[str, str]) 
     texts = [LinkedText(TEXTS[0], (nil, link)), LinkedText(TEXTS[1], ())]
     data = to_dataset(texts)
     assert data.column_names == ["text", "links"]
-    bare = [
+    without_scores = [
         dataclasses.replace(
             text, links=tuple(dataclasses.replace(each, candidates=()) for each in text.links)
         )
         for text in texts
     ]
-    assert list(from_dataset(data)) == bare
+    assert list(from_dataset(data)) == without_scores
     encoder = AutoEncoder.from_pretrained(saved[0])
     with_vectors = add_vectors(data, encoder, saved[1])
     expected = encoder.encode(list(from_dataset(data)), kg=saved[1]).sentences
@@ -142,18 +142,18 @@ def test_a_training_is_tracked(
     guide = (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
     assert "| `log.jsonl` | losses" in guide
     assert "| `tensorboard` |" in guide
-    made = {path.name for path in (tmp_path / "run").iterdir() if not path.name.startswith(".")}
-    assert made - {"README.md"} <= set(FILES)
+    files = {path.name for path in (tmp_path / "run").iterdir() if not path.name.startswith(".")}
+    assert files - {"README.md"} <= set(FILES)
     assert f"kept explore --kg {finetuned / 'kg'} --model {tmp_path / 'run'} --open" in guide
     _runs_again_the_same(tmp_path / "run", tmp_path / "again", finetuned / "train.tsv")
 
 
 def _runs_again_the_same(run: Path, again: Path, train: Path) -> None:
     """By the command that the run's own README gives; and what it depends on is written down."""
-    told = json.loads((run / "environment.json").read_text(encoding="utf-8"))
-    assert told["files"][str(train)] == hashlib.sha256(train.read_bytes()).hexdigest()
-    assert told["packages"]["torch"] == torch.__version__
-    assert told["command"].startswith("kept finetune --task classification ")
+    environment = json.loads((run / "environment.json").read_text(encoding="utf-8"))
+    assert environment["files"][str(train)] == hashlib.sha256(train.read_bytes()).hexdigest()
+    assert environment["packages"]["torch"] == torch.__version__
+    assert environment["command"].startswith("kept finetune --task classification ")
     line = f"kept finetune --config {run}/finetune.json -o again"
     assert line in (run / "README.md").read_text(encoding="utf-8")
     words = line.removesuffix("again").split()[1:]
@@ -170,19 +170,19 @@ class Fake:
     requires_logging_directory = False
 
     def __init__(self, run_name: str, **settings: Any) -> None:
-        self.told: list[Any] = [(run_name, settings)]
+        self.calls: list[Any] = [(run_name, settings)]
 
     def start(self) -> None:
-        self.told.append("start")
+        self.calls.append("start")
 
     def store_init_configuration(self, values: dict[str, Any]) -> None:
-        self.told.append(values)
+        self.calls.append(values)
 
     def log(self, values: dict[str, float], step: int) -> None:
-        self.told.append((step, values["loss"]))
+        self.calls.append((step, values["loss"]))
 
     def finish(self) -> None:
-        self.told.append("finish")
+        self.calls.append("finish")
 
 
 def tracked(name: str, folder: Path) -> list[Any]:
@@ -195,7 +195,7 @@ def tracked(name: str, folder: Path) -> list[Any]:
     with trackers.Tracked(Silent(), [name], folder, {"training": {"steps": 1}}) as reporter:
         reporter.step(record)
         (tracker,) = reporter._trackers
-    return list(getattr(tracker, "told", ()))
+    return list(getattr(tracker, "calls", ()))
 
 
 class Silent:

@@ -93,11 +93,11 @@ def test_facts_of_the_entities_that_a_text_names(graph: KnowledgeGraph) -> None:
 
 def test_an_encoder_orders_them(graph: KnowledgeGraph) -> None:
     facts = LinkedFacts(graph, linker=Half(), encoder=Words(), most=2)
-    (found,) = facts.of(["Is France the country of Paris ?"])
-    assert [fact.text for fact in found] == [SEINE[2], SEINE[1]]
+    (facts_of_text,) = facts.of(["Is France the country of Paris ?"])
+    assert [fact.text for fact in facts_of_text] == [SEINE[2], SEINE[1]]
     vectors = Words().encode(["Is France the country of Paris ?", SEINE[2]])
-    assert found[0].score == pytest.approx(0.4 * (1 + vectors[0] @ vectors[1]) / 2)
-    assert found[0].score > found[1].score
+    assert facts_of_text[0].score == pytest.approx(0.4 * (1 + vectors[0] @ vectors[1]) / 2)
+    assert facts_of_text[0].score > facts_of_text[1].score
 
 
 def test_most_and_directions(graph: KnowledgeGraph) -> None:
@@ -109,8 +109,8 @@ def test_most_and_directions(graph: KnowledgeGraph) -> None:
 
 
 def test_names_are_linked_without_a_linker(graph: KnowledgeGraph) -> None:
-    (found,) = LinkedFacts(graph).of(["Berlin"])
-    assert [fact.text for fact in found] == ["The country of Berlin is Germany."]
+    (facts_of_text,) = LinkedFacts(graph).of(["Berlin"])
+    assert [fact.text for fact in facts_of_text] == ["The country of Berlin is Germany."]
 
 
 # ---- LangChain -----------------------------------------------------------------------------------
@@ -123,7 +123,9 @@ def test_langchain(graph: KnowledgeGraph) -> None:
     assert [len(each) for each in retriever.batch([QUESTION, "Oz"])] == [3, 0]
     assert asyncio.run(retriever.ainvoke(QUESTION)) == documents
     assert asyncio.run(retriever.abatch([QUESTION, "Oz"])) == [documents, []]
-    chain = retriever | RunnableLambda(lambda found: " ".join(d.page_content for d in found))
+    chain = retriever | RunnableLambda(
+        lambda documents: " ".join(d.page_content for d in documents)
+    )
     assert chain.invoke(QUESTION) == " ".join(SEINE)
 
 

@@ -33,10 +33,12 @@ def walked(
     triples = graph.triples.tolist()
     entities, rows, reached = [*dict.fromkeys(seeds)], [], [*dict.fromkeys(seeds)]
     for _ in range(n_hops):
-        found = [r for e in reached for r, t in enumerate(triples) if t[0] == e]
+        rows_of_entity = [r for e in reached for r, t in enumerate(triples) if t[0] == e]
         if directions == "both":
-            found += [r for e in reached for r, t in enumerate(triples) if t[2] == e != t[0]]
-        new = [row for row in dict.fromkeys(found) if row not in rows]
+            rows_of_entity += [
+                r for e in reached for r, t in enumerate(triples) if t[2] == e != t[0]
+            ]
+        new = [row for row in dict.fromkeys(rows_of_entity) if row not in rows]
         ends = [end for row in new for end in (triples[row][0], triples[row][2])]
         rows += new
         reached = [e for e in dict.fromkeys(ends) if e not in entities]
@@ -55,22 +57,22 @@ def test_all_neighbours_are_those_of_loops_and_of_torch_geometric(
 ) -> None:
     from torch_geometric.utils import k_hop_subgraph, to_undirected
 
-    found = subgraph_of(
+    subgraph = subgraph_of(
         graph, np.array(seeds), [ALL] * n_hops, draws=generator(0), directions=directions
     )
     entities, rows = walked(graph, seeds, n_hops, directions)
-    assert set(found.entities.tolist()) == set(entities)
-    assert sorted(found.rows.tolist()) == sorted(rows)
-    assert found.entities.tolist()[: found.hop_nodes[0]] == [*dict.fromkeys(seeds)]
-    assert np.array_equal(found.entities[found.ends], graph.triples[found.rows][:, [0, 2]])
-    assert (sum(found.hop_nodes), sum(found.hop_edges)) == (len(entities), len(rows))
+    assert set(subgraph.entities.tolist()) == set(entities)
+    assert sorted(subgraph.rows.tolist()) == sorted(rows)
+    assert subgraph.entities.tolist()[: subgraph.hop_nodes[0]] == [*dict.fromkeys(seeds)]
+    assert np.array_equal(subgraph.entities[subgraph.ends], graph.triples[subgraph.rows][:, [0, 2]])
+    assert (sum(subgraph.hop_nodes), sum(subgraph.hop_edges)) == (len(entities), len(rows))
     edges = torch.from_numpy(graph.triples[:, [0, 2]].T.astype(np.int64))
     if directions == "both":
         edges = to_undirected(edges, num_nodes=graph.n_entities)
     theirs, *_ = k_hop_subgraph(
         seeds, n_hops, edges, num_nodes=graph.n_entities, flow="target_to_source"
     )
-    assert sorted(found.entities.tolist()) == theirs.tolist()
+    assert sorted(subgraph.entities.tolist()) == theirs.tolist()
 
 
 @given(
@@ -83,17 +85,17 @@ def test_drawn_neighbours_are_few_and_real(
     graph: KnowledgeGraph, seeds: list[int], sizes: list[int], seed: int
 ) -> None:
     """Each is a triple of an entity that was reached a hop before, at most so many of each."""
-    found = subgraph_of(graph, np.array(seeds), sizes, draws=generator(seed), directions="out")
-    starts = np.cumsum([0, *found.hop_nodes])
-    edge_starts = np.cumsum([0, *found.hop_edges])
+    subgraph = subgraph_of(graph, np.array(seeds), sizes, draws=generator(seed), directions="out")
+    starts = np.cumsum([0, *subgraph.hop_nodes])
+    edge_starts = np.cumsum([0, *subgraph.hop_edges])
     for hop, size in enumerate(sizes):
-        heads = found.ends[edge_starts[hop] : edge_starts[hop + 1], 0]
+        heads = subgraph.ends[edge_starts[hop] : edge_starts[hop + 1], 0]
         assert ((starts[hop] <= heads) & (heads < starts[hop + 1])).all()
-        degrees = np.diff(graph.out_offsets)[found.entities[starts[hop] : starts[hop + 1]]]
+        degrees = np.diff(graph.out_offsets)[subgraph.entities[starts[hop] : starts[hop + 1]]]
         counts = np.bincount(heads - starts[hop], minlength=len(degrees))
         assert counts.tolist() == np.minimum(degrees, size).tolist()
-    assert len(set(found.rows.tolist())) == len(found.rows)
-    assert len(set(found.entities.tolist())) == len(found.entities)
+    assert len(set(subgraph.rows.tolist())) == len(subgraph.rows)
+    assert len(set(subgraph.entities.tolist())) == len(subgraph.entities)
 
 
 def test_batches_are_functions_of_their_number(graph: KnowledgeGraph) -> None:
@@ -109,8 +111,8 @@ def test_batches_are_functions_of_their_number(graph: KnowledgeGraph) -> None:
     assert batches[3].n_id.tolist() != loader(1)[3].n_id.tolist()
     seeds = torch.cat([batch.n_id[: batch.batch_size] for batch in batches])
     assert sorted(seeds.tolist()) == list(range(graph.n_entities))
-    asked = torch.cat([batch.input_id for batch in batches])
-    assert asked.tolist() == seeds.tolist()  # all entities are seeds, in order of their ids
+    seeds_read = torch.cat([batch.input_id for batch in batches])
+    assert seeds_read.tolist() == seeds.tolist()  # all entities are seeds, in order of their ids
     for ours_of, theirs in zip(batches, DataLoader(loader(0), batch_size=None), strict=True):
         assert ours_of.edge_index.tolist() == theirs.edge_index.tolist()
     with pytest.raises(IndexError, match="batch 9 of 9"):
@@ -158,9 +160,9 @@ def test_a_torch_geometric_model_sees_its_seeds_as_in_the_whole_graph(
 
 
 def test_hetero_data_parts_the_same_edges_by_relation(graph: KnowledgeGraph) -> None:
-    given: dict[str, Any] = {"n_neighbours": [3], "batch_size": 20, "seeds": range(20)}
-    (plain,) = SubgraphLoader(graph, **given)
-    (typed,) = SubgraphLoader(graph, form="pyg_hetero", **given)
+    options: dict[str, Any] = {"n_neighbours": [3], "batch_size": 20, "seeds": range(20)}
+    (plain,) = SubgraphLoader(graph, **options)
+    (typed,) = SubgraphLoader(graph, form="pyg_hetero", **options)
     assert typed["entity"].n_id.tolist() == plain.n_id.tolist()
     assert typed["entity"].batch_size == 20
     rows = torch.cat([typed[kind].e_id for kind in typed.edge_types])
@@ -175,9 +177,9 @@ def test_hetero_data_parts_the_same_edges_by_relation(graph: KnowledgeGraph) -> 
 @pytest.mark.filterwarnings("ignore")  # dgl's own
 def test_dgl_gets_the_same_subgraph(graph: KnowledgeGraph) -> None:
     pytest.importorskip("dgl", reason="the extra `dgl` is not installed")
-    given: dict[str, Any] = {"n_neighbours": [3, 2], "batch_size": 5, "seeds": range(5)}
-    (plain,) = SubgraphLoader(graph, **given)
-    (ours,) = SubgraphLoader(graph, form="dgl", **given)
+    options: dict[str, Any] = {"n_neighbours": [3, 2], "batch_size": 5, "seeds": range(5)}
+    (plain,) = SubgraphLoader(graph, **options)
+    (ours,) = SubgraphLoader(graph, form="dgl", **options)
     assert ours.ndata["entity"].tolist() == plain.n_id.tolist()
     assert int(ours.ndata["is_seed"].sum()) == 5
     assert torch.stack(ours.edges()).tolist() == plain.edge_index.tolist()

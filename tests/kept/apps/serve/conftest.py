@@ -67,5 +67,5 @@ def service(
 def served(service: Service) -> Iterator[Running]:
     """One service for all that ask in order."""
     limits = Limits(receive_seconds=0.5, body_bytes=20_000, result_bytes=200_000)
-    with running(service, limits) as found:
-        yield found
+    with running(service, limits) as server:
+        yield server

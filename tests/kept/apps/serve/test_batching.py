@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -71,3 +72,32 @@ def test_a_request_that_fails_fails_alone() -> None:
     assert (results[0], results[2]) == ([10], [30])
     assert isinstance(results[1], ValueError)
     assert batches == [[1, -1, 2, 3], [1], [-1, 2], [3]]
+
+
+def test_a_request_that_waits_too_long_is_given_up_and_never_asked() -> None:
+    gate, questions_read = threading.Event(), list[int]()
+
+    def read(questions: Sequence[int]) -> Sequence[int]:
+        questions_read.extend(questions)
+        gate.wait(60)
+        return questions
+
+    async def answers() -> tuple[list[Any], list[int]]:
+        limits = Limits(answer_seconds=0.5, gather_seconds=0.0)
+        batcher = Batcher({"link": read}, limits)
+        batcher.start()
+        requests = [asyncio.ensure_future(batcher.submit("link", [1]))]
+        while not questions_read:
+            await asyncio.sleep(0.01)
+        requests += [asyncio.ensure_future(batcher.submit("link", [n])) for n in (2, 3)]
+        await asyncio.sleep(0)
+        numbers = [batcher.n_waiting]
+        results = await asyncio.gather(*requests, return_exceptions=True)
+        gate.set()
+        await batcher.stop()
+        return results, [*numbers, batcher.n_waiting]
+
+    results, n_waiting = asyncio.run(answers())
+    assert [type(result) for result in results] == [TimeoutError] * 3
+    assert n_waiting == [2, 0]
+    assert questions_read == [1]

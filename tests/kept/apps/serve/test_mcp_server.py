@@ -42,14 +42,16 @@ def command(kg: Path, *options: str) -> list[str]:
     return [sys.executable, "-m", "kept", "serve", "--mcp", "--kg", str(kg), *options]
 
 
-def with_client(kg: Path, ask: Callable[[Client], Awaitable[_Result]], *options: str) -> _Result:
+def with_client(
+    kg: Path, session: Callable[[Client], Awaitable[_Result]], *options: str
+) -> _Result:
     async def run() -> _Result:
         program, *arguments = command(kg, *options)
         # the caches of the tests, which the client's own environment leaves out
         env = dict(os.environ)
         parameters = StdioServerParameters(command=program, args=arguments, env=env)
         async with Client(stdio_client(parameters)) as client:
-            return await ask(client)
+            return await session(client)
 
     return asyncio.run(run())
 
@@ -60,11 +62,11 @@ Call = tuple[str, dict[str, Any]]
 def results_of(kg: Path, *calls: Call) -> list[tuple[bool, Any]]:
     """Of each call, whether it is an error, and its structure or the text of the error."""
 
-    async def ask(client: Client) -> list[tuple[bool, Any]]:
+    async def requests(client: Client) -> list[tuple[bool, Any]]:
         results = [await client.call_tool(name, arguments) for name, arguments in calls]
         return [_outcome(result) for result in results]
 
-    return with_client(kg, ask)
+    return with_client(kg, requests)
 
 
 def _outcome(result: Any) -> tuple[bool, Any]:
@@ -76,10 +78,10 @@ def _outcome(result: Any) -> tuple[bool, Any]:
 
 # ---- answers -------------------------------------------------------------------------------------
 def test_tools_are_described_in_words(kg: Path) -> None:
-    async def ask(client: Client) -> Any:
+    async def requests(client: Client) -> Any:
         return (await client.list_tools()).tools
 
-    tools = {tool.name: tool for tool in with_client(kg, ask)}
+    tools = {tool.name: tool for tool in with_client(kg, requests)}
     assert set(tools) == {"link", "facts", "query", "ask"}  # no scorer is given
     for tool in tools.values():
         assert len(tool.description or "") > 100
@@ -93,7 +95,7 @@ def test_tools_are_described_in_words(kg: Path) -> None:
 def test_what_a_graph_knows_is_answered(kg: Path) -> None:
     select = "SELECT ?x { ?x kg:P17 kg:Q183 } ORDER BY ?x"
     count = "SELECT (COUNT(?x) AS ?n) { ?x kg:P17 kg:Q183 }"
-    linked, facts, by_id, few, rows, counted, ask, construct = results_of(
+    linked, facts, by_id, few, rows, counted, truth, construct = results_of(
         kg,
         ("link", {"text": "the old city of Berlin"}),
         ("facts", {"name": "Berlin"}),
@@ -113,7 +115,7 @@ def test_what_a_graph_knows_is_answered(kg: Path) -> None:
     assert few[1]["n_facts"] == facts[1]["n_facts"] > 1
     assert ["Q64 (Berlin)"] in rows[1]["rows"]
     assert counted[1]["rows"] == [[str(len(rows[1]["rows"]))]]
-    assert ask[1]["rows"] == [["true"]]
+    assert truth[1]["rows"] == [["true"]]
     assert ["Q64 (Berlin)", "P17 (country)", "Q183 (Germany)"] in construct[1]["rows"]
 
 
@@ -206,27 +208,27 @@ def test_texts_that_are_hostile_are_texts(kg: Path) -> None:
 def test_concurrent_calls_get_their_own_answers(kg: Path) -> None:
     names = ["Berlin", "Q64", "Seine", "Germany", "France"] * 8
 
-    async def ask(client: Client) -> list[str]:
+    async def requests(client: Client) -> list[str]:
         calls = [client.call_tool("facts", {"name": name}) for name in names]
         queries = [client.call_tool("query", {"sparql": "ASK { ?a kg:P17 ?b }"}) for _ in range(4)]
         results = await asyncio.gather(*calls, *queries)
         assert not any(result.is_error for result in results)
         return [result.structured_content["label"] for result in results[: len(names)]]
 
-    labels = with_client(kg, ask)
+    labels = with_client(kg, requests)
     assert labels == ["Berlin" if name == "Q64" else name for name in names]
 
 
 def test_too_many_calls_are_told_to_come_again(kg: Path) -> None:
-    async def ask(client: Client) -> list[bool]:
+    async def requests(client: Client) -> list[bool]:
         slow = [client.call_tool("query", {"sparql": "ASK { ?a ?b ?c }"}) for _ in range(12)]
         results = await asyncio.gather(*slow)
-        told = [r for r in results if r.is_error]
-        assert all("call again" in r.content[0].text for r in told)
+        refusals = [r for r in results if r.is_error]
+        assert all("call again" in r.content[0].text for r in refusals)
         assert not (await client.call_tool("facts", {"name": "Berlin"})).is_error
         return [r.is_error for r in results]
 
-    outcomes = with_client(kg, ask, "--max-requests", "3")
+    outcomes = with_client(kg, requests, "--max-requests", "3")
     assert 0 < sum(outcomes) < 12
 
 
@@ -349,8 +351,8 @@ def test_what_cannot_be_served_is_said_on_the_error_output(
     kg: Path, options: tuple[str, ...], message: str, tmp_path: Path, raw_client: Any
 ) -> None:
     (tmp_path / "empty").mkdir()
-    given = [each.format(kg=kg, empty=tmp_path / "empty") for each in options]
-    client = raw_client([sys.executable, "-m", "kept", "serve", "--mcp", *given])
+    arguments = [each.format(kg=kg, empty=tmp_path / "empty") for each in options]
+    client = raw_client([sys.executable, "-m", "kept", "serve", "--mcp", *arguments])
     out, errors = client.end()
     assert (client.process.returncode in (1, 2), out) == (True, "")
     assert message in errors.replace("\n", " ")

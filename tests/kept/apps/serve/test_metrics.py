@@ -18,29 +18,29 @@ def test_requests_are_counted_by_path_and_status() -> None:
     metrics.request("/link", 503, 0.001)
     metrics.request("/secret/Ada", 404, 0.5)
     metrics.request("/other", 404, 0.5)
-    found = values(metrics)
-    assert found['kept_requests_total{path="/link",status="200"}'] == 2
-    assert found['kept_requests_total{path="/link",status="503"}'] == 1
-    assert found['kept_requests_total{path="other",status="404"}'] == 2
-    assert not any("secret" in name for name in found), "no path that is not the service's own"
-    assert found['kept_request_seconds_bucket{le="0.025",path="/link"}'] == 2
-    assert found['kept_request_seconds_sum{path="/link"}'] == 2.021
+    samples = values(metrics)
+    assert samples['kept_requests_total{path="/link",status="200"}'] == 2
+    assert samples['kept_requests_total{path="/link",status="503"}'] == 1
+    assert samples['kept_requests_total{path="other",status="404"}'] == 2
+    assert not any("secret" in name for name in samples), "no path that is not the service's own"
+    assert samples['kept_request_seconds_bucket{le="0.025",path="/link"}'] == 2
+    assert samples['kept_request_seconds_sum{path="/link"}'] == 2.021
 
 
 def test_batches_are_counted_by_questions_and_requests() -> None:
     metrics = Metrics()
     metrics.batch("encode", 5, 2)
     metrics.batch("encode", 1, 1)
-    found = values(metrics)
-    assert found['kept_batch_questions_sum{kind="encode"}'] == 6
-    assert found['kept_batch_requests_sum{kind="encode"}'] == 3
-    assert found['kept_batch_questions_bucket{kind="encode",le="4.0"}'] == 1
-    assert found['kept_batch_requests_bucket{kind="encode",le="2.0"}'] == 2
+    samples = values(metrics)
+    assert samples['kept_batch_questions_sum{kind="encode"}'] == 6
+    assert samples['kept_batch_requests_sum{kind="encode"}'] == 3
+    assert samples['kept_batch_questions_bucket{kind="encode",le="4.0"}'] == 1
+    assert samples['kept_batch_requests_bucket{kind="encode",le="2.0"}'] == 2
 
 
 def test_what_waits_and_what_it_takes_are_of_now() -> None:
     metrics = Metrics()
     values(metrics, n_waiting=9, memory=9)
-    found = values(metrics, n_waiting=3, memory=1 << 30)
-    assert (found["kept_waiting"], found["kept_memory_bytes"]) == (3, 1 << 30)
+    samples = values(metrics, n_waiting=3, memory=1 << 30)
+    assert (samples["kept_waiting"], samples["kept_memory_bytes"]) == (3, 1 << 30)
     assert "kept_requests_total" not in "".join(values(Metrics())), "each service has its own"

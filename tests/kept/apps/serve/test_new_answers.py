@@ -49,11 +49,11 @@ class Gated(Predictions):
     gate: threading.Event
     n_batches = 0
 
-    def predict(self, asked: Sequence[Any]) -> list[dict[str, Any]]:
+    def predict(self, items: Sequence[Any]) -> list[dict[str, Any]]:
         if self.n_batches:
             assert self.gate.wait(20)
         self.n_batches += 1
-        return super().predict(asked)
+        return super().predict(items)
 
 
 def gated(service: Service) -> tuple[Service, Gated]:
@@ -68,12 +68,12 @@ def gated(service: Service) -> tuple[Service, Gated]:
 # ---- /predict ------------------------------------------------------------------------------------
 def test_predictions_are_those_of_the_run(served: Running, service: Service) -> None:
     places = ["Paris", "Berlin", "city"]
-    examples = [question(TEXT, place) for place in places]
+    examples = [question(TEXT, mention) for mention in places]
     predictor = service.readers["types"].predictor
     assert predictor is not None
     expected = predictor.predictions(examples, service.graph, service.linker)
-    items = [{"text": TEXT, "mention": place} for place in places]
-    status, _, answer = served.ask("/predict", {"run": "types", "items": items})
+    items = [{"text": TEXT, "mention": mention} for mention in places]
+    status, _, answer = served.request("/predict", {"run": "types", "items": items})
     assert status == 200, answer
     assert [row["prediction"] for row in answer["predictions"]] == [
         list(each.labels) for each in expected
@@ -88,20 +88,20 @@ def test_predictions_are_those_of_the_run(served: Running, service: Service) -> 
 
 def test_a_span_is_a_part_of_its_context(served: Running) -> None:
     items = [{"question": "which city", "context": TEXT}]
-    _, _, answer = served.ask("/predict", {"run": "spans", "items": items})
+    _, _, answer = served.request("/predict", {"run": "spans", "items": items})
     assert answer["predictions"][0]["prediction"] in TEXT
 
 
 def test_a_run_is_named_where_there_are_several(served: Running, service: Service) -> None:
-    status, _, answer = served.ask("/predict", {"items": [ITEM]})
+    status, _, answer = served.request("/predict", {"items": [ITEM]})
     assert (status, "name one: types, classes, spans" in answer["error"]) == (422, True)
-    status, _, answer = served.ask("/predict", {"items": [ITEM], "run": "typos"})
+    status, _, answer = served.request("/predict", {"items": [ITEM], "run": "typos"})
     assert (status, "there is no run 'typos'" in answer["error"]) == (422, True)
     with running(replace(service, readers={"types": service.readers["types"]})) as one:
-        assert one.ask("/predict", {"items": [ITEM]})[2]["predictions"][0]["run"] == "types"
-    with running(replace(service, readers={})) as bare:
+        assert one.request("/predict", {"items": [ITEM]})[2]["predictions"][0]["run"] == "types"
+    with running(replace(service, readers={})) as plain:
         for extra in ({}, {"stream": True}):
-            status, _, answer = bare.ask("/predict", {"items": [ITEM], **extra})
+            status, _, answer = plain.request("/predict", {"items": [ITEM], **extra})
             assert (status, "--run" in answer["error"]) == (501, True)
 
 
@@ -118,7 +118,7 @@ def test_a_faulty_item_is_numbered_and_harms_no_other(
     served: Running, item: dict[str, Any], fault: str
 ) -> None:
     items = [ITEM, item, ITEM]
-    status, _, answer = served.ask("/predict", {"run": "types", "items": items})
+    status, _, answer = served.request("/predict", {"run": "types", "items": items})
     assert (status, fault in answer["error"]) == (422, True), answer
     rows = lines_of(served, "/predict", {"run": "types", "items": items})
     assert [row["index"] for row in rows] == [0, 1, 2]
@@ -149,7 +149,7 @@ def test_a_stream_lets_others_between(service: Service) -> None:
         response.readline()
         results = []
         asking = threading.Thread(
-            target=lambda: results.append(slow.ask("/link", {"texts": [TEXT]})[0])
+            target=lambda: results.append(slow.request("/link", {"texts": [TEXT]})[0])
         )
         asking.start()
         time.sleep(0.2)
@@ -165,7 +165,7 @@ def test_a_client_that_leaves_is_asked_for_no_more(service: Service) -> None:
         with stream(slow, "/predict", {"run": "types", "items": [ITEM] * 800}) as response:
             response.readline()
         predictions.gate.set()
-        assert slow.ask("/health")[0] == 200
+        assert slow.request("/health")[0] == 200
         deadline = time.monotonic() + 10
         while slow.server.server_state.tasks and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -175,8 +175,8 @@ def test_a_client_that_leaves_is_asked_for_no_more(service: Service) -> None:
 
 def test_a_client_that_reads_nothing_is_left(service: Service) -> None:
     class Long(Predictions):
-        def predict(self, asked: Sequence[Any]) -> list[dict[str, Any]]:
-            return [{"prediction": "x" * 100_000} for _ in asked]
+        def predict(self, items: Sequence[Any]) -> list[dict[str, Any]]:
+            return [{"prediction": "x" * 100_000} for _ in items]
 
     other = replace(service)
     other.predictions = Long.of(service.graph, service.linker, service.readers)
@@ -194,7 +194,7 @@ def test_a_client_that_reads_nothing_is_left(service: Service) -> None:
         while slow.server.server_state.tasks and time.monotonic() < deadline:
             time.sleep(0.02)
         assert not slow.server.server_state.tasks
-        assert slow.ask("/link", {"texts": [TEXT]})[0] == 200
+        assert slow.request("/link", {"texts": [TEXT]})[0] == 200
 
 
 def test_a_stream_has_a_size_and_a_time(service: Service) -> None:
@@ -231,20 +231,20 @@ def test_only_streams_take_many(served: Running) -> None:
         ("/predict", {"run": "classes", "items": items}),
         ("/ask", {"questions": ["x"] * (MAX_TEXTS + 1)}),
     ):
-        status, _, answer = served.ask(path, body)
+        status, _, answer = served.request(path, body)
         assert (status, '"stream": true' in answer["error"]) == (422, True)
     assert len(lines_of(served, "/predict", {"run": "classes", "items": items})) == len(items)
     body = {"items": [{"text": "x"}] * (MAX_STREAMED + 1), "stream": True}
-    assert served.ask("/predict", body)[0] in (413, 422)
+    assert served.request("/predict", body)[0] in (413, 422)
 
 
 # ---- /facts, /ask and names ----------------------------------------------------------------------
 def test_facts_are_those_of_a_name_an_alias_or_an_identifier(served: Running) -> None:
-    _, _, by_id = served.ask("/facts", {"name": "Q64"})
+    _, _, by_id = served.request("/facts", {"name": "Q64"})
     assert (by_id["id"], by_id["label"], by_id["types"]) == ("Q64", "Berlin", ["city"])
-    assert served.ask("/facts", {"name": "Berlin"})[2] == by_id
+    assert served.request("/facts", {"name": "Berlin"})[2] == by_id
     assert by_id["n_facts"] == len(by_id["facts"]) > 1
-    few = served.ask("/facts", {"name": "Berlin", "n": 1})[2]
+    few = served.request("/facts", {"name": "Berlin", "n": 1})[2]
     assert (few["n_facts"], few["facts"]) == (by_id["n_facts"], by_id["facts"][:1])
 
 
@@ -263,29 +263,31 @@ def test_facts_are_those_of_a_name_an_alias_or_an_identifier(served: Running) ->
 def test_names_that_are_none_are_refused(
     served: Running, body: dict[str, Any], status: int, word: str
 ) -> None:
-    found, _, answer = served.ask("/facts", body)
-    assert (found, word in answer["error"]) == (status, True), answer
-    assert served.ask("/facts", {"name": "Berlin"})[0] == 200
+    actual_status, _, answer = served.request("/facts", body)
+    assert (actual_status, word in answer["error"]) == (status, True), answer
+    assert served.request("/facts", {"name": "Berlin"})[0] == 200
 
 
 def test_homonyms_are_listed(served: Running) -> None:
-    status, _, answer = served.ask("/facts", {"name": "Paris"})
+    status, _, answer = served.request("/facts", {"name": "Paris"})
     assert (status, "entities are called 'Paris'" in answer["error"]) == (422, True)
     assert "Q90" in answer["error"]
 
 
 def test_a_triple_is_completed_by_labels(served: Running) -> None:
-    by_id = served.ask("/complete", {"head": "Q64", "relation": "P17", "tail": "?"})[2]
-    by_label = served.ask("/complete", {"head": "Berlin", "relation": "country", "tail": "?"})
+    by_id = served.request("/complete", {"head": "Q64", "relation": "P17", "tail": "?"})[2]
+    by_label = served.request("/complete", {"head": "Berlin", "relation": "country", "tail": "?"})
     assert (by_label[0], by_label[2]) == (200, by_id)
-    status, _, answer = served.ask("/complete", {"head": "?", "relation": "countri", "tail": "Q64"})
+    status, _, answer = served.request(
+        "/complete", {"head": "?", "relation": "countri", "tail": "Q64"}
+    )
     assert (status, "did you mean country" in answer["error"]) == (422, True)
 
 
 def test_questions_are_answered_from_the_graph(served: Running) -> None:
     pytest.importorskip("ctranslate2", reason="the extra ask is not installed")
     questions = ["What is the country of Berlin?", "What is the capital of Atlantis?"]
-    _, _, answer = served.ask("/ask", {"questions": questions})
+    _, _, answer = served.request("/ask", {"questions": questions})
     first, second = answer["answers"]
     assert first["values"] == ["Germany"]
     assert first["facts"][0] == ["Berlin", "country", "Germany"]
@@ -293,6 +295,6 @@ def test_questions_are_answered_from_the_graph(served: Running) -> None:
     rows = lines_of(served, "/ask", {"questions": questions * 6})
     assert [row.pop("index") for row in rows] == list(range(12))
     assert rows == [first, second] * 6
-    sure = served.ask("/ask", {"questions": questions[:1], "least_confidence": 1.0})[2]
+    sure = served.request("/ask", {"questions": questions[:1], "least_confidence": 1.0})[2]
     assert sure["answers"][0]["values"] == []
-    assert served.ask("/ask", {"questions": questions, "least_confidence": 2})[0] == 422
+    assert served.request("/ask", {"questions": questions, "least_confidence": 2})[0] == 422

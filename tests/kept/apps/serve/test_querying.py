@@ -23,17 +23,17 @@ def world() -> KnowledgeGraph:
 
 
 def test_rows_of_a_select_are_cut_and_counted(world: KnowledgeGraph) -> None:
-    found = query_rows(
+    result = query_rows(
         world, "SELECT ?h ?t WHERE { ?h ?r ?t . FILTER(isIRI(?t)) } ORDER BY ?h ?t", 2
     )
-    assert found["columns"] == ["h", "t"]
-    assert found["n_rows"] == 3
-    assert len(found["rows"]) == 2
-    cells = {cell for row in found["rows"] for cell in row}
+    assert result["columns"] == ["h", "t"]
+    assert result["n_rows"] == 3
+    assert len(result["rows"]) == 2
+    cells = {cell for row in result["rows"] for cell in row}
     assert "Q183" in cells, "without a label it is its identifier alone"
 
 
-def test_identifiers_stand_beside_their_labels(world: KnowledgeGraph) -> None:
+def test_identifiers_are_given_with_their_labels(world: KnowledgeGraph) -> None:
     every = query_rows(world, "SELECT ?h ?r ?t WHERE { ?h ?r ?t . FILTER(isIRI(?t)) }", 99)["rows"]
     rows = {tuple(row) for row in every}
     assert ("Q90 (Paris)", "P1376 (capital of)", "Q142 (France)") in rows
@@ -41,17 +41,17 @@ def test_identifiers_stand_beside_their_labels(world: KnowledgeGraph) -> None:
 
 
 def test_a_name_without_a_value_is_an_empty_cell(world: KnowledgeGraph) -> None:
-    found = query_rows(world, "SELECT ?x ?y WHERE { BIND(3 AS ?x) }", 9)
-    assert found["rows"] == [["3", ""]]
+    result = query_rows(world, "SELECT ?x ?y WHERE { BIND(3 AS ?x) }", 9)
+    assert result["rows"] == [["3", ""]]
 
 
 def test_truth_and_triples_are_rows(world: KnowledgeGraph) -> None:
     for query, word in (("ASK { ?h ?r ?t }", "true"), ("ASK { ?h ?r ?h }", "false")):
         assert query_rows(world, query, 1) == {"columns": ["answer"], "rows": [[word]], "n_rows": 1}
     query = "CONSTRUCT { ?h ?r ?t } WHERE { ?h ?r ?t . FILTER(isIRI(?t)) }"
-    found = query_rows(world, query, 2)
-    assert found["columns"] == ["subject", "predicate", "object"]
-    assert (len(found["rows"]), found["n_rows"]) == (2, 3)
+    result = query_rows(world, query, 2)
+    assert result["columns"] == ["subject", "predicate", "object"]
+    assert (len(result["rows"]), result["n_rows"]) == (2, 3)
     every = {tuple(row) for row in query_rows(world, query, 99)["rows"]}
     assert ("Q90 (Paris)", "P1376 (capital of)", "Q142 (France)") in every
 

@@ -36,59 +36,59 @@ QUESTIONS: dict[str, Any] = {
 
 
 def test_links_are_those_of_the_linker(served: Any, service: Service) -> None:
-    status, _, found = served.ask("/link", {"texts": [TEXT, "nothing"]})
+    status, _, answer = served.request("/link", {"texts": [TEXT, "nothing"]})
     assert status == 200
     (linked,) = service.linker.link([TEXT])
-    assert [link["entity"] for link in found["texts"][0]["links"]] == [
+    assert [link["entity"] for link in answer["texts"][0]["links"]] == [
         link.entity for link in linked.links
     ]
-    first = found["texts"][0]["links"][0]
+    first = answer["texts"][0]["links"][0]
     assert TEXT[first["start"] : first["end"]] == first["words"] == "Paris"
     assert first["candidates"][0]["entity"] == first["entity"]
-    assert found["texts"][1]["links"] == []
+    assert answer["texts"][1]["links"] == []
 
 
 def test_vectors_are_those_of_the_encoder(served: Any, service: Service) -> None:
     assert service.encoder is not None
     expected = service.encoder.encode([TEXT], kg=service.graph, linker=service.linker)[0]
-    _, _, found = served.ask("/encode", {"texts": [TEXT], "mentions": True})
-    (text,) = found["texts"]
+    _, _, answer = served.request("/encode", {"texts": [TEXT], "mentions": True})
+    (text,) = answer["texts"]
     assert text["sentence"] == pytest.approx(expected.sentence.tolist(), abs=1e-6)
     assert [m["entity"] for m in text["mentions"]] == [link.entity for link in expected.links]
     assert text["mentions"][0]["vector"] == pytest.approx(expected.mentions[0].tolist(), abs=1e-6)
-    assert "mentions" not in served.ask("/encode", {"texts": [TEXT]})[2]["texts"][0]
+    assert "mentions" not in served.request("/encode", {"texts": [TEXT]})[2]["texts"][0]
 
 
 def test_every_question_has_an_answer(served: Any) -> None:
     pytest.importorskip("ctranslate2", reason="the extra ask is not installed")
     for path, question in QUESTIONS.items():
-        status, headers, found = served.ask(path, question)
-        assert status == 200, (path, found)
+        status, headers, answer = served.request(path, question)
+        assert status == 200, (path, answer)
         assert headers["cache-control"] == "no-store"
-    shown = served.ask("/show", QUESTIONS["/show"])[2]
-    assert shown["svg"].startswith("<svg")
-    assert any(fact["read"] for fact in shown["facts"])
-    (probed,) = served.ask("/probe", QUESTIONS["/probe"])[2]["questions"]
+    drawing = served.request("/show", QUESTIONS["/show"])[2]
+    assert drawing["svg"].startswith("<svg")
+    assert any(fact["read"] for fact in drawing["facts"])
+    (probed,) = served.request("/probe", QUESTIONS["/probe"])[2]["questions"]
     assert sorted(probed["answers"]) == ["city", "river"]
-    words = served.ask("/probe", {"questions": [{"text": "the [Y] flows"}], "n": 3})[2]
+    words = served.request("/probe", {"questions": [{"text": "the [Y] flows"}], "n": 3})[2]
     assert len(words["questions"][0]["answers"]) == 3
-    best = served.ask("/complete", QUESTIONS["/complete"])[2]["best"]
+    best = served.request("/complete", QUESTIONS["/complete"])[2]["best"]
     scores = [answer["score"] for answer in best]
     assert scores == sorted(scores, reverse=True)
 
 
 def test_health_metrics_and_the_page(served: Any) -> None:
-    assert served.ask("/health", Authorization="")[2]["status"] == "ok"
-    page = served.ask("/docs", Authorization="")[2].decode()
+    assert served.request("/health", Authorization="")[2]["status"] == "ok"
+    page = served.request("/docs", Authorization="")[2].decode()
     assert "POST /complete" in page
     assert "<script" not in page
     assert "http://" not in page
     assert "https://" not in page
-    schema = served.ask("/openapi.json", Authorization="")[2]
+    schema = served.request("/openapi.json", Authorization="")[2]
     assert {*QUESTIONS, "/health", "/metrics"} == set(schema["paths"])
-    served.ask("/link", {"texts": ["a secret text"]})
-    served.ask("/nothing/secret")
-    counted = served.ask("/metrics")[2].decode()
+    served.request("/link", {"texts": ["a secret text"]})
+    served.request("/nothing/secret")
+    counted = served.request("/metrics")[2].decode()
     assert 'kept_requests_total{path="/link",status="200"}' in counted
     assert 'kept_requests_total{path="other",status="404"}' in counted
     assert "kept_batch_questions_bucket" in counted
@@ -96,10 +96,10 @@ def test_health_metrics_and_the_page(served: Any) -> None:
 
 
 def test_what_was_not_given_is_said(service: Service) -> None:
-    with running(replace(service, encoder=None, cloze=None, completion=None)) as bare:
+    with running(replace(service, encoder=None, cloze=None, completion=None)) as plain:
         for path, option in (("/encode", "--model"), ("/probe", "--probe"), ("/complete", "--kgc")):
-            status, _, found = bare.ask(path, QUESTIONS[path])
-            assert (status, option in found["error"]) == (501, True)
+            status, _, answer = plain.request(path, QUESTIONS[path])
+            assert (status, option in answer["error"]) == (501, True)
 
 
 class Slow:
@@ -120,18 +120,18 @@ def test_requests_are_joined_and_a_bad_one_harms_no_other(service: Service) -> N
     slow = Slow(service.linker, 0.1)
     texts = [TEXT, "Paris", "bad", "Berlin", "old Paris"]
     with running(replace(service, linker=slow)) as joined, ThreadPoolExecutor(6) as pool:
-        first = pool.submit(joined.ask, "/link", {"texts": ["a river"]})
+        first = pool.submit(joined.request, "/link", {"texts": ["a river"]})
         time.sleep(0.05)
-        rest = list(pool.map(lambda text: joined.ask("/link", {"texts": [text]}), texts))
+        rest = list(pool.map(lambda text: joined.request("/link", {"texts": [text]}), texts))
         assert first.result()[0] == 200
     assert max(slow.batches) == len(texts)
-    for text, (status, _, found) in zip(texts, rest, strict=True):
+    for text, (status, _, answer) in zip(texts, rest, strict=True):
         assert status == (422 if text == "bad" else 200)
         if text == "bad":
-            assert found == {"error": "a bad text"}
+            assert answer == {"error": "a bad text"}
         else:
             (alone,) = service.link([text])
-            assert found["texts"][0]["links"] == alone["links"]
+            assert answer["texts"][0]["links"] == alone["links"]
 
 
 def test_stopping_answers_what_was_asked(service: Service) -> None:
@@ -143,7 +143,7 @@ def test_stopping_answers_what_was_asked(service: Service) -> None:
         ExitStack() as stack,
     ):
         silent = stack.enter_context(stopped.socket())  # its request comes while it stops
-        asked = [pool.submit(stopped.ask, "/link", {"texts": [TEXT]}) for _ in range(6)]
+        pending = [pool.submit(stopped.request, "/link", {"texts": [TEXT]}) for _ in range(6)]
         while not slow.batches:
             time.sleep(0.01)
         stopped.server.should_exit = True
@@ -151,20 +151,20 @@ def test_stopping_answers_what_was_asked(service: Service) -> None:
         head = f"GET /health HTTP/1.1\r\nHost: 127.0.0.1:{stopped.port}\r\n\r\n"
         silent.sendall(head.encode())
         assert silent.recv(1000).startswith(b"HTTP/1.1 200")
-        assert [each.result()[0] for each in asked] == [200] * 6
+        assert [each.result()[0] for each in pending] == [200] * 6
         stopped.thread.join(10)
         assert not stopped.thread.is_alive()
         with pytest.raises(OSError, match=r"refused|reset"):
-            stopped.ask("/health")
+            stopped.request("/health")
 
 
 def test_a_question_that_takes_too_long_is_told(service: Service) -> None:
     slow = Slow(service.linker, 0.4)
     with running(replace(service, linker=slow), Limits(answer_seconds=0.2)) as late:
-        status, _, found = late.ask("/link", {"texts": [TEXT]})
-        assert (status, "no answer in time" in found["error"]) == (504, True)
+        status, _, answer = late.request("/link", {"texts": [TEXT]})
+        assert (status, "no answer in time" in answer["error"]) == (504, True)
     assert threading.active_count() < 50
-    assert TOKEN not in str(found)
+    assert TOKEN not in str(answer)
 
 
 def test_the_command_serves_until_it_is_told_to_stop(
@@ -181,8 +181,8 @@ def test_the_command_serves_until_it_is_told_to_stop(
         port = int(process.stdout.readline().removesuffix("/docs\n").rpartition(":")[2])
         token = process.stdout.readline().strip().removeprefix("Authorization: ")
         asking = Running(port, None, threading.current_thread())
-        status, _, found = asking.ask("/link", {"texts": ["Paris"]}, Authorization=token)
-        assert (status, found["texts"][0]["links"][0]["entity"]) == (200, "Q90")
+        status, _, answer = asking.request("/link", {"texts": ["Paris"]}, Authorization=token)
+        assert (status, answer["texts"][0]["links"][0]["entity"]) == (200, "Q90")
         process.send_signal(signal.SIGTERM)
         rest = process.stdout.read()
     assert (process.returncode, "stopped" in rest) == (0, True)

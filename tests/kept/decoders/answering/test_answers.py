@@ -69,9 +69,9 @@ def test_a_question_without_an_entity_says_so(folder: Path) -> None:
 
 def test_the_command_prints_the_facts_and_json(folder: Path) -> None:
     line = ["ask", "Where does Brada Okoral live?", "--kg", str(folder)]
-    shown = CliRunner().invoke(app, line).stdout
-    assert re.match(r"Orlbach    \(confidence [01]\.\d\d\)", shown)
-    assert "Brada Okoral — lives in → Orlbach" in shown
+    output = CliRunner().invoke(app, line).stdout
+    assert re.match(r"Orlbach    \(confidence [01]\.\d\d\)", output)
+    assert "Brada Okoral — lives in → Orlbach" in output
     assert json.loads(CliRunner().invoke(app, [*line, "--json"]).stdout)["values"] == ["Orlbach"]
 
 

@@ -33,8 +33,8 @@ MENTIONS = [Mention(1, 2, "Q1", ("Q1",), ("@@NEW@@",)), Mention(5, 6, "Q2", ("Q1
 
 def chunk(text: list[str] = TEXT, n: int = 9) -> Chunk:
     """The text of Ann, padded to `n`."""
-    own = [m for m in MENTIONS if m.end <= len(text)]
-    made = label(text, own, is_generative=True, local_ids=LOCAL)
+    mentions = [m for m in MENTIONS if m.end <= len(text)]
+    labelled = label(text, mentions, is_generative=True, local_ids=LOCAL)
 
     def row(values: list[int]) -> torch.Tensor:
         return torch.tensor([values + [0] * (n - len(values))])
@@ -42,17 +42,17 @@ def chunk(text: list[str] = TEXT, n: int = 9) -> Chunk:
     def entities(names: list[str]) -> list[int]:
         return [0 if name == "@@PADDING@@" else ENTITIES.index(name) for name in names]
 
-    raw = row(entities(made.raw_entity_ids))
+    raw = row(entities(labelled.raw_entity_ids))
     aliases = AliasTable(ENTITIES, {t: i for i, t in enumerate(TOKENS)}, ALIASES, LOCAL)
     tokens, numbers = aliases(raw)
     return Chunk(
-        source=row([TOKENS.index(t) for t in made.source]), raw_entity_ids=raw, entity_ids=raw,
-        mention_type=row(made.mention_type), reset=torch.tensor([True]),
-        parent_ids=row(entities([p[0] for p in made.parent_ids]))[..., None],
-        target=row([TOKENS.index(t) for t in made.target]),
-        alias_copy_inds=row(made.alias_copy_inds), alias_tokens=tokens, alias_local_ids=numbers,
-        shortlist=torch.tensor([entities(made.shortlist)]),
-        shortlist_inds=row(made.shortlist_inds),
+        source=row([TOKENS.index(t) for t in labelled.source]), raw_entity_ids=raw, entity_ids=raw,
+        mention_type=row(labelled.mention_type), reset=torch.tensor([True]),
+        parent_ids=row(entities([p[0] for p in labelled.parent_ids]))[..., None],
+        target=row([TOKENS.index(t) for t in labelled.target]),
+        alias_copy_inds=row(labelled.alias_copy_inds), alias_tokens=tokens, alias_local_ids=numbers,
+        shortlist=torch.tensor([entities(labelled.shortlist)]),
+        shortlist_inds=row(labelled.shortlist_inds),
     )  # fmt: skip
 
 
@@ -133,14 +133,14 @@ def test_words_against_loops() -> None:
 def test_a_fact_is_its_parent_and_its_edge() -> None:
     model, part = tiny(), chunk(n=6)
     output = model(part)
-    place = 4  # the step before Rome: Ann is the only recent entity
-    assert float(output.parent_log_probs[0, place, 0]) == pytest.approx(0, abs=1e-5)
-    query = output.encoded[0, place, -4:]
+    step = 4  # the step before Rome: Ann is the only recent entity
+    assert float(output.parent_log_probs[0, step, 0]) == pytest.approx(0, abs=1e-5)
+    query = output.encoded[0, step, -4:]
     scores = torch.stack([model.relations.weight[r] @ query for r, _ in EDGES[2]])
     expected = float(scores.log_softmax(0)[0])
-    assert float(output.relation_log_probs[0, place, 0]) == pytest.approx(expected, abs=1e-5)
+    assert float(output.relation_log_probs[0, step, 0]) == pytest.approx(expected, abs=1e-5)
     other = replace(part, raw_entity_ids=torch.full_like(part.raw_entity_ids, 1))
-    assert tiny()(other).relation_log_probs[0, place, 0] == -math.inf
+    assert tiny()(other).relation_log_probs[0, step, 0] == -math.inf
 
 
 def test_one_text_is_learned() -> None:
@@ -168,9 +168,9 @@ def test_recent_entities_against_a_loop(ids: list[int], cutoff: int, cut: int) -
         part = ids[begin : begin + cut]
         names, mask = recent(torch.tensor([part]))
         for step in range(len(part)):
-            found = {int(names[0, k]) for k in mask[0, step].nonzero()[:, 0].tolist()}
+            actual = {int(names[0, k]) for k in mask[0, step].nonzero()[:, 0].tolist()}
             expected = {e for e in ids[max(0, begin + step - cutoff) : begin + step] if e}
-            assert found == expected
+            assert actual == expected
             n += 1
     assert n == len(ids)
 
@@ -179,8 +179,8 @@ def test_importance_sampling_is_exact_where_the_proposal_is_the_posterior() -> N
     """Then every draw has the same weight, the marginal."""
     joint = torch.tensor([0.05, 0.15]).log()
     proposal = torch.tensor([0.25, 0.75]).log()
-    found = importance_perplexity(joint.tolist(), proposal.tolist(), n_tokens=2)
-    assert found == pytest.approx(0.2**-0.5)
+    perplexity = importance_perplexity(joint.tolist(), proposal.tolist(), n_tokens=2)
+    assert perplexity == pytest.approx(0.2**-0.5)
 
 
 def test_what_is_refused() -> None:

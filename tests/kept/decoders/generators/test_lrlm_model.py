@@ -80,7 +80,7 @@ def cuts(segment: Segment, output: LRLMOutput, b: int) -> list[tuple[float, list
 
     def go(node: int, log: float, used: list[tuple[int, int]]) -> None:
         if node == int(segment.lengths[b]):
-            made.append((log, used))
+            cuts_.append((log, used))
             return
         word = float(output.selector[b, node, 0] + output.targets[b, node])
         go(node + 1, log + word, used)
@@ -90,9 +90,9 @@ def cuts(segment: Segment, output: LRLMOutput, b: int) -> list[tuple[float, list
                 score = float(output.selector[b, node, 1] + output.relations[b, node, fact])
                 go(end + 1, log + score, [*used, (end, k)])
 
-    made: list[tuple[float, list[tuple[int, int]]]] = []
+    cuts_: list[tuple[float, list[tuple[int, int]]]] = []
     go(0, 0.0, [])
-    return made
+    return cuts_
 
 
 @KINDS
@@ -137,9 +137,9 @@ def test_padding_changes_nothing(kind: str, knows: bool) -> None:
 def test_what_comes_later_changes_nothing(kind: str) -> None:
     model = tiny(kind)
     (whole,) = cut([LONG])
-    (begun,) = cut([Article(LONG.words[:3], FACTS, LONG.spans[:3])])
+    (beginning,) = cut([Article(LONG.words[:3], FACTS, LONG.spans[:3])])
     with torch.no_grad():
-        torch.testing.assert_close(model(whole).marginal[:, :3], model(begun).marginal[:, :3])
+        torch.testing.assert_close(model(whole).marginal[:, :3], model(beginning).marginal[:, :3])
 
 
 def test_without_facts_every_word_is_written() -> None:
@@ -197,19 +197,19 @@ def test_spans_across_a_border_as_released() -> None:
     )
     article = Article(words, (FACTS[0],), spans)
     parts = list(segments([article], VOCABULARY, 4, as_released=True))
-    found = [
+    actual = [
         [(int(part.span_starts[0, end, k]), end) for _, end, k in part.span_mask.nonzero().tolist()]
         for part in parts
     ]
-    assert found == [[(0, 0), (0, 1), (1, 2)], [], []]
+    assert actual == [[(0, 0), (0, 1), (1, 2)], [], []]
     assert [int(part.span_mask.sum()) for part in cut([article], 4)] == [1, 0, 0]
 
 
 def test_anchors_are_removed_with_their_spans() -> None:
     article = Article(LONG.words, FACTS[::-1], (Span(3, 4, 0, 0), Span(1, 2, 1, 0)))
-    made = article.without_anchors()
-    assert made.facts == FACTS[1::-1]
-    assert made.spans == (Span(1, 2, 0, 0),)
+    without = article.without_anchors()
+    assert without.facts == FACTS[1::-1]
+    assert without.spans == (Span(1, 2, 0, 0),)
 
 
 def test_unknown_words() -> None:
@@ -220,8 +220,8 @@ def test_unknown_words() -> None:
 
 
 def test_batches_grow() -> None:
-    made = list(batches([LONG, PLAIN, SHORT], 2))
-    assert made == [[SHORT, PLAIN], [LONG]]
+    batches_ = list(batches([LONG, PLAIN, SHORT], 2))
+    assert batches_ == [[SHORT, PLAIN], [LONG]]
     with pytest.raises(ConfigError, match="batch of 0"):
         list(batches([LONG], 0))
 

@@ -123,17 +123,17 @@ def test_a_loss_that_is_not_finite_stops(model: StoryWriter) -> None:
 
 def test_writing_with_a_cache_is_writing_without(model: StoryWriter) -> None:
     """The same draws over full forwards give the same words."""
-    made = write(model, [1, 2], PAD, torch_generator(0, "t"), n_tokens=6, temperature=1.3, k=5)
+    tokens = write(model, [1, 2], PAD, torch_generator(0, "t"), n_tokens=6, temperature=1.3, k=5)
     draws, ids, expected = torch_generator(0, "t"), [PAD, 1, 2], list[int]()
     while len(expected) < 6:
         with torch.no_grad():
             scores = model.host(input_ids=torch.tensor([ids])).logits[0, -1] / 1.3
-        drawn = int(torch.multinomial(top_k(scores, 5).softmax(-1), 1, generator=draws))
-        if drawn == PAD:
+        token = int(torch.multinomial(top_k(scores, 5).softmax(-1), 1, generator=draws))
+        if token == PAD:
             break
-        expected.append(drawn)
-        ids.append(drawn)
-    assert made == expected
+        expected.append(token)
+        ids.append(token)
+    assert tokens == expected
     assert len(write(model, [1] * 14, PAD, torch_generator(0, "u"))) <= 1
 
 

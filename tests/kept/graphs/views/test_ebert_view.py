@@ -98,22 +98,22 @@ def test_words_and_targets_are_found_again(
     for graph in graphs:
         batch = view(graph)
         places = view.places(graph, batch)
-        for node, place in enumerate(places.tolist()):
+        for node, position in enumerate(places.tolist()):
             is_entity = graph.kinds[node] == NodeKind.ENTITY
-            kind = int(batch.node_kinds[0, place])
+            kind = int(batch.node_kinds[0, position])
             if is_entity:
                 assert kind == NodeKind.ENTITY
-                assert int(batch.node_ids[0, place]) == graph.ids[node] + N_SPECIAL_ROWS
+                assert int(batch.node_ids[0, position]) == graph.ids[node] + N_SPECIAL_ROWS
             elif kind == NodeKind.WORD:
-                assert int(batch.node_ids[0, place]) == graph.ids[node]
+                assert int(batch.node_ids[0, position]) == graph.ids[node]
             else:
                 assert form == "replace"
         anchors = np.flatnonzero(graph.kinds == NodeKind.ENTITY)
         mentions = [graph.links[int(graph.origins[node, 0])].mention for node in anchors]
         for start, stop in target_spans(graph, places, mentions).tolist():
             assert stop > start
-            shown = set(batch.node_kinds[0, start:stop].tolist())
-            assert shown == ({int(NodeKind.ENTITY)} if form == "replace" else {0})
+            kinds = set(batch.node_kinds[0, start:stop].tolist())
+            assert kinds == ({int(NodeKind.ENTITY)} if form == "replace" else {0})
 
 
 def test_who_has_no_vector_stays_a_word(
@@ -130,14 +130,14 @@ def test_who_has_no_vector_stays_a_word(
     expected = words[rows["river"]] + 2 * words[rows["city"]] + 3 * words[rows["old"]]
     paris = small_graph.entities.find("Q90")
     assert paris is not None
-    found = encoder.entity_vectors.weight
-    torch.testing.assert_close(found[paris + N_SPECIAL_ROWS], expected)
-    assert not found[:N_SPECIAL_ROWS].any()
-    assert int((found != 0).any(1).sum()) == 1
+    weights = encoder.entity_vectors.weight
+    torch.testing.assert_close(weights[paris + N_SPECIAL_ROWS], expected)
+    assert not weights[:N_SPECIAL_ROWS].any()
+    assert int((weights != 0).any(1).sum()) == 1
     view = EBERTView.of(small_graph, tokenizer, vectors_from=path)
     samples = [view(graph) for graph in graphs]
-    shown = torch.cat([s.node_ids[s.node_kinds == NodeKind.ENTITY] for s in samples])
-    assert set(shown.tolist()) <= {paris + N_SPECIAL_ROWS}
+    ids = torch.cat([s.node_ids[s.node_kinds == NodeKind.ENTITY] for s in samples])
+    assert set(ids.tolist()) <= {paris + N_SPECIAL_ROWS}
     assert encoder(KnowledgeBatch.stack(samples)).node_states.isfinite().all()
     blind = EBERTView.of(small_graph, tokenizer)
     with pytest.raises(BatchError, match="has no vector; give the view the same vectors_from"):
@@ -151,9 +151,9 @@ def test_what_does_not_fit_is_refused(
         EBERTView.of(small_graph, tokenizer, form="both")
     host = tiny_host(n_words=len(tokenizer), n_positions=128)
     path = tmp_path / "vectors.txt"
-    for line, told in (("nothing 1 2", "a page for none"), ("ENTITY/Q90 1 2", "share no word")):
+    for line, message in (("nothing 1 2", "a page for none"), ("ENTITY/Q90 1 2", "share no word")):
         path.write_text(f"1 2\n{line}\n", encoding="utf-8")
-        with pytest.raises(CheckpointError, match=told):
+        with pytest.raises(CheckpointError, match=message):
             EBERT.for_graph(host, small_graph, tokenizer, seed=0, vectors_from=path)
     path.write_text("2 2\nENTITY/Q90 1 2\nriver 1 2\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="mapping is 'deep'"):
@@ -176,23 +176,21 @@ def test_what_insertions_make_too_long_is_cut_before_the_last_node(
         for length in (3, len(expected) - 1, len(expected), len(expected) + 1):
             view = EBERTView.of(small_graph, tokenizer, form=form, max_length=length)
             batch = view(graph)
-            shown = batch.node_ids[0].tolist()
+            ids = batch.node_ids[0].tolist()
             if length >= len(expected):
-                assert shown == expected
+                assert ids == expected
             else:
                 n_cut += 1
-                assert shown == [*expected[: length - 1], expected[-1]]
-                assert shown[-1] == tokenizer.sep_token_id
-            assert batch.positions[0].tolist() == list(range(len(shown)))
+                assert ids == [*expected[: length - 1], expected[-1]]
+                assert ids[-1] == tokenizer.sep_token_id
+            assert batch.positions[0].tolist() == list(range(len(ids)))
             places = view.places(graph, batch)
-            assert places.max() == len(shown) - 1
+            assert places.max() == len(ids) - 1
             kept = places >= 0
             same = whole.places(graph, whole(graph))
-            assert all(
-                shown[p] == expected[q] for p, q in zip(places[kept], same[kept], strict=True)
-            )
+            assert all(ids[p] == expected[q] for p, q in zip(places[kept], same[kept], strict=True))
             bound = view.n_nodes(*(np.array([n]) for n in (graph.n_nodes, 9, 0)))
-            assert len(shown) <= bound[0] <= length
+            assert len(ids) <= bound[0] <= length
     assert n_cut > 5
 
 
@@ -236,17 +234,23 @@ def test_of_a_pair_the_longer_text_is_cut(
         view = EBERTView.of(small_graph, tokenizer, **options)
         batch, whole = view(graph), EBERTView.of(small_graph, tokenizer)(graph)
         assert batch.node_ids.shape[1] == 20 < whole.node_ids.shape[1]
-        shown, segments = batch.node_ids[0], batch.segment_ids[0]
+        ids, segments = batch.node_ids[0], batch.segment_ids[0]
         n_parts = [int((segments == part).sum()) for part in (0, 1)]
         n_whole = [int((whole.segment_ids[0] == part).sum()) for part in (0, 1)]
         assert tuple(n_parts) == longest_first(*n_whole, 20)
         for part in (0, 1):
-            own, all_ = shown[segments == part], whole.node_ids[0][whole.segment_ids[0] == part]
-            assert own.tolist() == [*all_[: len(own) - 1].tolist(), tokenizer.sep_token_id]
+            ids_of_part, all_ = (
+                ids[segments == part],
+                whole.node_ids[0][whole.segment_ids[0] == part],
+            )
+            assert ids_of_part.tolist() == [
+                *all_[: len(ids_of_part) - 1].tolist(),
+                tokenizer.sep_token_id,
+            ]
         places = view.places(graph, batch)
         seen = places >= 0
         is_word = (graph.kinds == NodeKind.WORD) & seen
-        assert shown[places[is_word]].tolist() == graph.ids[is_word].tolist()
+        assert ids[places[is_word]].tolist() == graph.ids[is_word].tolist()
 
 
 def test_a_builder_without_a_maximum_keeps_its_words() -> None:

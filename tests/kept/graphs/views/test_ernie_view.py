@@ -28,8 +28,8 @@ def batch_of(text: LinkedText, graph: KnowledgeGraph, tokenizer: Any, **options:
     assert batch.node_ids[0].tolist() == tokenizer(text.text)["input_ids"]
     assert batch.visibility.mask.all()
     assert batch.entity_ids is not None
-    found: list[int] = batch.entity_ids[0].tolist()
-    return found
+    entities: list[int] = batch.entity_ids[0].tolist()
+    return entities
 
 
 @pytest.mark.parametrize("threshold", [0.0, 0.3])

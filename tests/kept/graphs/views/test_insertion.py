@@ -33,15 +33,15 @@ def texts(draw: st.DrawFn) -> tuple[int, list[Insertion]]:
     """A number of words, and insertions in order that do not overlap."""
     n_words = draw(st.integers(1, 12))
     borders = draw(st.lists(st.integers(0, n_words - 1), unique=True, max_size=6).map(sorted))
-    found = []
+    insertions = []
     for number, (start, end) in enumerate(itertools.pairwise([*borders, n_words])):
         stop = draw(st.sampled_from([start, min(start + 1, end), end]))
         n_nodes = draw(st.integers(1, 3))
         kinds = (int(NodeKind.ENTITY), *[PIECE] * (n_nodes - 1))
         mention = draw(st.integers(0, n_words - 1))
         ids = tuple(range(10 * number + 3, 10 * number + 3 + n_nodes))
-        found.append(Insertion(start, stop, mention, ids, kinds, weight=1 / (number + 2)))
-    return n_words, found
+        insertions.append(Insertion(start, stop, mention, ids, kinds, weight=1 / (number + 2)))
+    return n_words, insertions
 
 
 @pytest.mark.parametrize("words_first", [True, False])
@@ -63,7 +63,7 @@ def test_it_is_what_a_loop_writes(
                 ]
         if not any(each.start <= word < each.stop for each in insertions):
             read.append((100 + word, 0, segments[word], 1.0, -1, word))
-    nodes = [(*node, place) for place, node in enumerate(read)]
+    nodes = [(*node, position) for position, node in enumerate(read)]
     if words_first:
         nodes.sort(key=lambda node: node[4] >= 0)
 

@@ -64,11 +64,11 @@ def test_options_show_what_a_builder_set_by_hand_shows(
         opened = AutoEncoder(encoder, tokenizer, builder=config, view=view)
         return opened.encode([text], kg=small_graph)[0].tokens
 
-    asked = states({"max_branches": 9, "incoming": True}, max_neighbours=1)
+    by_options = states({"max_branches": 9, "incoming": True}, max_neighbours=1)
     by_hand = states({"max_branches": 9}, max_neighbours=9, directions="both")
-    fewer = states({"max_branches": 9}, max_neighbours=9)
-    assert torch.equal(asked, by_hand)
-    assert not torch.equal(asked, fewer)
+    with_fewer_facts = states({"max_branches": 9}, max_neighbours=9)
+    assert torch.equal(by_options, by_hand)
+    assert not torch.equal(by_options, with_fewer_facts)
 
 
 def spelled(batch: KnowledgeBatch, tokenizer: Any, nodes: Any) -> str:
@@ -79,13 +79,13 @@ def spelled(batch: KnowledgeBatch, tokenizer: Any, nodes: Any) -> str:
 def branches_of(batch: KnowledgeBatch) -> list[list[int]]:
     """Runs of injected nodes that see one another, in order."""
     injected = (batch.node_kinds[0] != NodeKind.WORD).nonzero()[:, 0].tolist()
-    found: list[list[int]] = []
+    branches: list[list[int]] = []
     for node in injected:
-        if found and bool(batch.visibility.mask[0, node, found[-1][0]]):
-            found[-1].append(node)
+        if branches and bool(batch.visibility.mask[0, node, branches[-1][0]]):
+            branches[-1].append(node)
         else:
-            found.append([node])
-    return found
+            branches.append([node])
+    return branches
 
 
 def oracle(graph: WordKnowledgeGraph, kg: KnowledgeGraph, max_branches: int) -> list[Any]:
@@ -99,12 +99,12 @@ def oracle(graph: WordKnowledgeGraph, kg: KnowledgeGraph, max_branches: int) -> 
         )
         if not pieces:
             continue
-        entity, said = int(graph.ids[anchor]), []
+        entity, lines = int(graph.ids[anchor]), []
         for triple in kg.triples[kg.triples[:, 0] == entity].tolist()[: BUILDER.max_neighbours]:
             line = (kg.relation_label(triple[1]), kg.label(triple[2]))
-            if line not in said:
-                said.append(line)
-        expected += [(pieces, *line) for line in said[:max_branches]]
+            if line not in lines:
+                lines.append(line)
+        expected += [(pieces, *line) for line in lines[:max_branches]]
     return expected
 
 
@@ -148,17 +148,17 @@ def test_trees_against_loops(
         if not predicate:
             once: dict[Any, list[str]] = {}
             for pieces, _, far in expected:
-                said = once.setdefault(tuple(pieces), [])
-                if far not in said and len(said) < max_branches:
-                    said.append(far)
-            expected = [(list(p), "", far) for p, said in once.items() for far in said]
+                tails = once.setdefault(tuple(pieces), [])
+                if far not in tails and len(tails) < max_branches:
+                    tails.append(far)
+            expected = [(list(p), "", far) for p, tails in once.items() for far in tails]
         branches = branches_of(batch)
         n_words = int((graph.kinds == NodeKind.WORD).sum())
         naive = torch.zeros_like(batch.visibility.mask[0])
         naive[:n_words, :n_words] = True
         for branch, (pieces, relation, far) in zip(branches, expected, strict=True):
-            said = f"{relation} {far}".lower().replace(" ", "")
-            assert spelled(batch, tokenizer, torch.tensor(branch)) == said
+            tails = f"{relation} {far}".lower().replace(" ", "")
+            assert spelled(batch, tokenizer, torch.tensor(branch)) == tails
             start = int(batch.positions[0, pieces[-1]]) + 1
             assert batch.positions[0, branch].tolist() == [*range(start, start + len(branch))]
             for one in branch:
@@ -297,10 +297,10 @@ def test_labels_of_words(small_graph: KnowledgeGraph, tokenizer: Any) -> None:
     batch = KBERTView.of(small_graph, tokenizer)(graph)
     labels = np.arange(9)  # [CLS] the berlin [SEP]
     for injected in (IGNORE, 1):
-        found = label_words(batch, labels, injected=injected).node_labels[0]
-        assert found[:9].tolist() == labels.tolist()
-        assert len(found) > 9
-        assert (found[9:] == injected).all()
+        labelled = label_words(batch, labels, injected=injected).node_labels[0]
+        assert labelled[:9].tolist() == labels.tolist()
+        assert len(labelled) > 9
+        assert (labelled[9:] == injected).all()
     with pytest.raises(BatchError, match="8 labels for 9 word pieces"):
         label_words(batch, labels[:8])
 

@@ -54,7 +54,7 @@ class Rivers:
         ]
 
 
-def shown(
+def visible_candidates(
     view: KnowBERTView,
     graph: KnowledgeGraph,
     tokenizer: Any,
@@ -71,7 +71,7 @@ def row(graph: KnowledgeGraph, name: str) -> int:
 
 def test_mentions_candidates_and_labels(small_graph: KnowledgeGraph, tokenizer: Any) -> None:
     view = KnowBERTView.of(small_graph, tokenizer)
-    batch = shown(view, small_graph, tokenizer)
+    batch = visible_candidates(view, small_graph, tokenizer)
     paris, berlin, texas, seine = (
         row(small_graph, name) for name in ("Q90", "Q64", "Q830149", "Q1471")
     )
@@ -89,7 +89,7 @@ def test_mentions_candidates_and_labels(small_graph: KnowledgeGraph, tokenizer: 
 
 def test_the_best_candidates_are_kept(small_graph: KnowledgeGraph, tokenizer: Any) -> None:
     view = KnowBERTView.of(small_graph, tokenizer, max_candidates=1)
-    batch = shown(view, small_graph, tokenizer)
+    batch = visible_candidates(view, small_graph, tokenizer)
     assert batch.candidate_ids.shape == (1, 4, 1)
     assert (batch.candidate_priors == 1).all()
     assert view.fingerprint != KnowBERTView.of(small_graph, tokenizer).fingerprint
@@ -103,7 +103,7 @@ def test_a_mention_that_was_cut_is_dropped(small_graph: KnowledgeGraph, tokenize
         config = BuilderConfig(
             replace_mentions=False, max_neighbours=0, max_words=max_words, max_nodes=48
         )
-        batch = shown(view, small_graph, tokenizer, config=config)
+        batch = visible_candidates(view, small_graph, tokenizer, config=config)
         assert batch.mention_spans.shape == (1, n_mentions, 2), max_words
     assert batch.candidate_ids.shape == (1, 0, 1)
 
@@ -118,7 +118,7 @@ def test_each_text_of_a_pair_is_cut_on_its_own(small_graph: KnowledgeGraph, toke
     pair = LinkedText(text, links, pair_start=24)
     config = BuilderConfig(replace_mentions=False, max_neighbours=0, max_words=14, max_nodes=48)
     view = KnowBERTView.of(small_graph, tokenizer)
-    batch = shown(view, small_graph, tokenizer, pair, config)
+    batch = visible_candidates(view, small_graph, tokenizer, pair, config)
     spans = batch.mention_spans[0].tolist()
     assert spans[0] == [1, 2]
     assert spans[-1][1] == batch.node_ids.shape[1] - 1
@@ -129,11 +129,11 @@ def test_each_text_of_a_pair_is_cut_on_its_own(small_graph: KnowledgeGraph, toke
 def test_further_graphs_have_mentions_of_their_own(
     small_graph: KnowledgeGraph, tokenizer: Any
 ) -> None:
-    plain = shown(KnowBERTView(small_graph), small_graph, tokenizer)
+    plain = visible_candidates(KnowBERTView(small_graph), small_graph, tokenizer)
     for labelled in (False, True):
         further = FurtherGraph(small_graph, Rivers(), labelled)
         view = KnowBERTView(small_graph, further=[further])
-        batch = shown(view, small_graph, tokenizer)
+        batch = visible_candidates(view, small_graph, tokenizer)
         assert batch.mention_graphs[0].tolist() == [0, 0, 0, 0, 1]
         assert batch.mention_spans[0, -1].tolist() == [12, 13]
         seine = row(small_graph, "Q1471")
@@ -152,11 +152,13 @@ def test_further_graphs_are_read_from_folders(
         small_graph, tokenizer, further=[{"kg": str(tmp_path / "kg"), "linker": "dictionary"}]
     )
     linked = LinkedText("Paris near Berlin", (link(0, 5, [("Q90", 1.0)], "Q90"),))
-    batch = shown(view, small_graph, tokenizer, linked)
+    batch = visible_candidates(view, small_graph, tokenizer, linked)
     assert batch.mention_graphs[0].tolist() == [0, 1, 1]
     again = pickle.loads(pickle.dumps(view))
     assert again.fingerprint == view.fingerprint
-    assert shown(again, small_graph, tokenizer, linked).candidate_ids.equal(batch.candidate_ids)
+    assert visible_candidates(again, small_graph, tokenizer, linked).candidate_ids.equal(
+        batch.candidate_ids
+    )
     for values, message in (
         ({"kg": "x", "linkr": 1}, "no field 'linkr'"),
         ({"linker": "wordnet"}, "lacks `kg`"),

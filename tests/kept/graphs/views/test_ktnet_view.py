@@ -36,7 +36,7 @@ LINKS = (
 
 
 @pytest.fixture
-def drawn(small_graph: KnowledgeGraph, tokenizer: Any) -> WordKnowledgeGraph:
+def graph(small_graph: KnowledgeGraph, tokenizer: Any) -> WordKnowledgeGraph:
     text = LinkedText(TEXT, LINKS)
     return build(text, tokenizer, small_graph, generator=generator(0, "view"), config=CONFIG)
 
@@ -62,23 +62,23 @@ def expected(
 
 @pytest.mark.parametrize("options", [{}, {"most": 1}, {"phrases": False}])
 def test_concepts_of_each_word(
-    drawn: WordKnowledgeGraph, small_graph: KnowledgeGraph, tokenizer: Any, options: Any
+    graph: WordKnowledgeGraph, small_graph: KnowledgeGraph, tokenizer: Any, options: Any
 ) -> None:
     names = {"most": "max_concepts", "phrases": "phrases"}
     view = KTNETView.of(small_graph, tokenizer, **{names[k]: v for k, v in options.items()})
-    batch = pickle.loads(pickle.dumps(view))(drawn)
-    found = [[i for i in row if i != NONE] for row in batch.extra_ids[CONCEPTS][0].tolist()]
-    assert found == expected(drawn, small_graph, **options)
-    assert any(found)
-    assert view.contains_knowledge(drawn, batch)
+    batch = pickle.loads(pickle.dumps(view))(graph)
+    concepts = [[i for i in row if i != NONE] for row in batch.extra_ids[CONCEPTS][0].tolist()]
+    assert concepts == expected(graph, small_graph, **options)
+    assert any(concepts)
+    assert view.contains_knowledge(graph, batch)
     assert (view.fingerprint == KTNETView(small_graph).fingerprint) == (not options)
 
 
 def test_no_link_is_no_knowledge(small_graph: KnowledgeGraph, tokenizer: Any) -> None:
     text = LinkedText(TEXT, LINKS[2:3])
-    bare = build(text, tokenizer, small_graph, generator=generator(0, "view"), config=CONFIG)
+    unlinked = build(text, tokenizer, small_graph, generator=generator(0, "view"), config=CONFIG)
     view = KTNETView(small_graph)
-    assert not view.contains_knowledge(bare, view(bare))
+    assert not view.contains_knowledge(unlinked, view(unlinked))
 
 
 def test_options_are_checked(small_graph: KnowledgeGraph) -> None:

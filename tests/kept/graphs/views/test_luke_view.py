@@ -30,21 +30,21 @@ def graphs(
 def by_loop(graph: WordKnowledgeGraph) -> list[tuple[int, int, int, float]]:
     """Row, first word, end and confidence of each linked entity, by the characters of its link."""
     words = np.flatnonzero(graph.kinds == NodeKind.WORD)
-    found = []
+    mentions = []
     for node in range(graph.n_nodes):
         if graph.kinds[node] != NodeKind.ENTITY:
             continue
         link = graph.links[int(graph.origins[node, 0])]
         inside = [
-            place
-            for place, word in enumerate(words.tolist())
+            position
+            for position, word in enumerate(words.tolist())
             if graph.spans[word, 0] >= 0
             and graph.spans[word, 0] < link.mention.end
             and graph.spans[word, 1] > link.mention.start
         ]
         row = int(graph.ids[node]) + N_SPECIAL_ROWS
-        found.append((row, inside[0], inside[-1] + 1, link.confidence))
-    return sorted(found, key=lambda entity: entity[1])
+        mentions.append((row, inside[0], inside[-1] + 1, link.confidence))
+    return sorted(mentions, key=lambda entity: entity[1])
 
 
 @pytest.mark.parametrize("weighs", [False, True])

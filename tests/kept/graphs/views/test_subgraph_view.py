@@ -58,9 +58,9 @@ def test_a_hidden_fact_is_no_edge(
     small_graph: KnowledgeGraph, tokenizer: Any, linked: list[LinkedText]
 ) -> None:
     hidden = [Exclusion(triples=np.array(small_graph.triples)) for _ in linked]
-    shown = build_many(linked, tokenizer, small_graph, seed=0, config=SMALL)
+    graphs = build_many(linked, tokenizer, small_graph, seed=0, config=SMALL)
     without = build_many(linked, tokenizer, small_graph, seed=0, config=SMALL, exclude=hidden)
-    assert any(edges_of(SubgraphView(small_graph), each)[1] for each in shown)
+    assert any(edges_of(SubgraphView(small_graph), each)[1] for each in graphs)
     for extras in ("common", "facts"):
         view = SubgraphView(small_graph, extras=extras)
         assert not any(edges_of(view, each)[1] for each in without)
@@ -88,8 +88,8 @@ def test_roles_places_and_pickles(
     assert batch.subgraph_ids is not None
     assert batch.subgraph_ids.shape == (1, 1)
     assert batch.subgraph_roles.tolist() == [[int(Role.QUESTION)]]  # type: ignore[union-attr]
-    shown = {int(batch.subgraph_ids[0, 0]), PAD_ROW}
-    assert {*batch.entity_ids[0].tolist()} <= shown  # type: ignore[union-attr]
+    visible_ids = {int(batch.subgraph_ids[0, 0]), PAD_ROW}
+    assert {*batch.entity_ids[0].tolist()} <= visible_ids  # type: ignore[union-attr]
     view = SubgraphView(small_graph)
     view(built)
     again = pickle.loads(pickle.dumps(view))
@@ -104,8 +104,8 @@ def test_a_text_with_an_entity_alone_contains_knowledge(
     small_graph: KnowledgeGraph, tokenizer: Any, linked: list[LinkedText]
 ) -> None:
     view = SubgraphView(small_graph)
-    bare = [LinkedText(each.text, ()) for each in linked]
-    for texts, expected in ((linked, True), (bare, False)):
+    unlinked = [LinkedText(each.text, ()) for each in linked]
+    for texts, expected in ((linked, True), (unlinked, False)):
         graphs = build_many(texts, tokenizer, small_graph, seed=0, config=SMALL)
         contains = [view.contains_knowledge(each, view(each)) for each in graphs]
         assert contains == [bool((each.kinds == 1).any()) for each in graphs]

@@ -48,37 +48,37 @@ def degrees(graph: KnowledgeGraph) -> Any:
 @given(graphs(), st.integers(0, 3))
 @settings(max_examples=25, deadline=None)
 def test_random_entities_are_others_of_the_same_degree(graph: KnowledgeGraph, seed: int) -> None:
-    found = random_entities(graph, seed)
-    own = np.arange(graph.n_entities)
-    assert sorted(found.ids.tolist()) == own.tolist()
-    assert (found.ids != own).all()
+    others = random_entities(graph, seed)
+    ids = np.arange(graph.n_entities)
+    assert sorted(others.ids.tolist()) == ids.tolist()
+    assert (others.ids != ids).all()
     counts = Counter(degrees(graph).tolist())
-    unlike = degrees(graph)[found.ids] != degrees(graph)
+    unlike = degrees(graph)[others.ids] != degrees(graph)
     assert unlike.sum() <= 3 * sum(n == 1 for n in counts.values())  # trades of those left alone
     if 1 not in counts.values():
         assert not unlike.any()
-    assert found.n_exact == sum(n for n in counts.values() if n > 1)
-    assert (random_entities(graph, seed).ids == found.ids).all()
+    assert others.n_exact == sum(n for n in counts.values() if n > 1)
+    assert (random_entities(graph, seed).ids == others.ids).all()
 
 
 @given(graphs(), st.integers(0, 3), st.booleans())
 @settings(max_examples=25, deadline=None)
 def test_random_facts_keep_every_count(graph: KnowledgeGraph, seed: int, keep_pairs: bool) -> None:
-    made = random_facts(graph, np.random.default_rng(seed), keep_pairs=keep_pairs)
+    triples = random_facts(graph, np.random.default_rng(seed), keep_pairs=keep_pairs)
     for column in range(3):
-        assert Counter(made[:, column].tolist()) == Counter(graph.triples[:, column].tolist())
+        assert Counter(triples[:, column].tolist()) == Counter(graph.triples[:, column].tolist())
     if keep_pairs:
-        assert (made[:, [0, 2]] == graph.triples[:, [0, 2]]).all()
+        assert (triples[:, [0, 2]] == graph.triples[:, [0, 2]]).all()
 
 
 def test_no_true_fact_is_left(world: KnowledgeGraph) -> None:
     for reads in ("links", "pairs"):
-        made = controlled_graph(world, "random-tokens", 0, reads=reads)
-        assert (made.n_triples, n_true(made, world)) == (world.n_triples, 0)
+        changed = controlled_graph(world, "random-tokens", 0, reads=reads)
+        assert (changed.n_triples, n_true(changed, world)) == (world.n_triples, 0)
         again = controlled_graph(world, "random-tokens", 0, reads=reads)
-        assert again.content_hash == made.content_hash
+        assert again.content_hash == changed.content_hash
         other = controlled_graph(world, "random-tokens", 1, reads=reads)
-        assert other.content_hash != made.content_hash
+        assert other.content_hash != changed.content_hash
     assert n_true(world, world) == world.n_triples
     assert n_true(controlled_graph(world, "off", 0), world) == 0
 
@@ -86,10 +86,10 @@ def test_no_true_fact_is_left(world: KnowledgeGraph) -> None:
 @given(graphs(), st.integers(0, 3))
 @settings(max_examples=20, deadline=None)
 def test_random_words_are_others_of_the_same_length(graph: KnowledgeGraph, seed: int) -> None:
-    made = controlled_graph(graph, "random-tokens", seed)
+    changed = controlled_graph(graph, "random-tokens", seed)
     for ours, theirs in (
-        (made.entity_texts, graph.entity_texts),
-        (made.relation_texts, graph.relation_texts),
+        (changed.entity_texts, graph.entity_texts),
+        (changed.relation_texts, graph.relation_texts),
     ):
         pairs = list(zip(ours.values.to_pylist(), theirs.values.to_pylist(), strict=True))
         assert pairs
@@ -97,30 +97,30 @@ def test_random_words_are_others_of_the_same_length(graph: KnowledgeGraph, seed:
             assert [*map(len, one.split(" "))] == [*map(len, other.split(" "))]
             assert one != other
         assert (ours.kinds == theirs.kinds).all()
-    assert made.id_space_hash == graph.id_space_hash
+    assert changed.id_space_hash == graph.id_space_hash
 
 
 @given(graphs(), st.integers(0, 3))
 @settings(max_examples=20, deadline=None)
 def test_shuffled_tails_are_those_of_their_relation(graph: KnowledgeGraph, seed: int) -> None:
-    made = controlled_graph(graph, "shuffled", seed)
-    assert made.id_space_hash == graph.id_space_hash
+    changed = controlled_graph(graph, "shuffled", seed)
+    assert changed.id_space_hash == graph.id_space_hash
     for relation in range(graph.n_relations):
-        ours = made.triples[made.triples[:, 1] == relation]
+        ours = changed.triples[changed.triples[:, 1] == relation]
         theirs = graph.triples[graph.triples[:, 1] == relation]
         for column in (0, 2):
             assert set(ours[:, column].tolist()) == set(theirs[:, column].tolist())
         if len(ours) == len(theirs):  # none was merged
             assert sorted(ours[:, 2].tolist()) == sorted(theirs[:, 2].tolist())
     again = controlled_graph(graph, "shuffled", seed)
-    assert again.content_hash == made.content_hash
+    assert again.content_hash == changed.content_hash
 
 
 def test_shuffling_changes_the_facts_and_says_so(world: KnowledgeGraph) -> None:
-    made = controlled_graph(world, "shuffled", 0)
-    assert n_true(made, world) < 0.7 * world.n_triples
-    assert controlled_graph(world, "shuffled", 1).content_hash != made.content_hash
-    assert "shuffled" in made.manifest.sources[-1]
+    changed = controlled_graph(world, "shuffled", 0)
+    assert n_true(changed, world) < 0.7 * world.n_triples
+    assert controlled_graph(world, "shuffled", 1).content_hash != changed.content_hash
+    assert "shuffled" in changed.manifest.sources[-1]
     nothing = controlled_graph(world, "off", 0)
     assert nothing.n_triples == 0
     assert "removed" in nothing.manifest.sources[-1]
@@ -139,13 +139,13 @@ def test_links_go_to_other_entities_and_take_their_candidates_along(
 ) -> None:
     others = random_entities(small_graph, 5)
     text = linked("Q90", None, "Q-unknown", "Q90")
-    made = controlled_text(text, "random-entity", others)
-    entities = [link.entity for link in made.links]
+    moved_text = controlled_text(text, "random-entity", others)
+    entities = [link.entity for link in moved_text.links]
     assert entities == [others["Q90"], None, "Q-unknown", others["Q90"]]
     assert others["Q90"] != "Q90"
-    moved = [c.entity for c in made.links[0].candidates]
+    moved = [c.entity for c in moved_text.links[0].candidates]
     assert moved == [others["Q90"], others["Q2"]]
-    assert [link.mention for link in made.links] == [link.mention for link in text.links]
+    assert [link.mention for link in moved_text.links] == [link.mention for link in text.links]
     for knowledge in ("true", "shuffled", "random-tokens"):
         assert controlled_text(text, knowledge) is text
     assert controlled_text(text, "off").links == ()
@@ -159,19 +159,19 @@ def test_candidates_of_a_link_to_nothing_are_moved_too(small_graph: KnowledgeGra
     assert link.entity is None
     assert [c.entity for c in link.candidates] == [others["Q90"], others["Q2"]]
     alone = LinkedText("x", (Link(Mention(0, 1), (), "Q90", 1.0), Link(Mention(0, 1), (), None, 1)))
-    found = [each.entity for each in controlled_text(alone, "random-entity", others).links]
-    assert found == [others["Q90"], None], "a link is moved without candidates as well"
+    entities = [each.entity for each in controlled_text(alone, "random-entity", others).links]
+    assert entities == [others["Q90"], None], "a link is moved without candidates as well"
 
 
 def test_where_texts_are_read_they_go_to_the_other_entity(small_graph: KnowledgeGraph) -> None:
     others = random_entities(small_graph, 2)
     assert controlled_graph(small_graph, "random-entity", 2) is small_graph
-    made = controlled_graph(small_graph, "random-entity", 2, reads="texts")
+    changed = controlled_graph(small_graph, "random-entity", 2, reads="texts")
     for entity, other in enumerate(others.ids.tolist()):
-        assert made.label(other) == small_graph.label(entity)
-        assert made.description(other) == small_graph.description(entity)
-        assert made.aliases(other) == small_graph.aliases(entity)
-    assert (made.triples == small_graph.triples).all()
+        assert changed.label(other) == small_graph.label(entity)
+        assert changed.description(other) == small_graph.description(entity)
+        assert changed.aliases(other) == small_graph.aliases(entity)
+    assert (changed.triples == small_graph.triples).all()
 
 
 def test_anchors_only_takes_the_facts_and_leaves_the_links(small_graph: KnowledgeGraph) -> None:

@@ -49,12 +49,12 @@ def test_the_curve_of_a_trained_run(world: Path, trained: Path, tmp_path: Path) 
         (kind, share) for kind in ("drop", "swap", "random") for share in (0, 0.5, 1)
     ]
     assert [int(p["n_spoilt"]) for p in points[:3]] == [0, 8, 16]
-    told = json.loads((trained / "metrics.json").read_text())["dev"]["accuracy"]["estimate"]
+    accuracy = json.loads((trained / "metrics.json").read_text())["dev"]["accuracy"]["estimate"]
     clean = [p for p in points if float(p["share"]) == 0]
-    assert {float(p["accuracy"]) for p in clean} == {told}
+    assert {float(p["accuracy"]) for p in clean} == {accuracy}
     assert {float(p["lost"]) for p in clean} == {0.0}
     for point in points:
-        assert float(point["lost"]) == pytest.approx(told - float(point["accuracy"]))
+        assert float(point["lost"]) == pytest.approx(accuracy - float(point["accuracy"]))
     assert (tmp_path / "curve/curve.png").read_bytes().startswith(b"\x89PNG")
     table = (tmp_path / "curve/curve.md").read_text()
     assert result.stdout.endswith(f"{table}curve in {tmp_path / 'curve'}\n")
@@ -65,13 +65,13 @@ def test_a_point_is_what_the_same_errors_in_the_configuration_give(
 ) -> None:
     flags = ("--steps", 4, "--lr", 0.01, "--set", "link_errors={kind: drop, share: 1.0}")
     assert finetune(world, *flags, "-o", tmp_path / "run", method="kbert").exit_code == 0
-    found = json.loads((tmp_path / "run/metrics.json").read_text())
-    assert found["link_errors"] == {"dev": "16 dropped, 0 swapped of 16 links"}
+    metrics = json.loads((tmp_path / "run/metrics.json").read_text())
+    assert metrics["link_errors"] == {"dev": "16 dropped, 0 swapped of 16 links"}
     assert kept("curve", trained, "-o", tmp_path, "--shares", "1", "--kinds", "drop").exit_code == 0
     with (tmp_path / "curve.csv").open(encoding="utf-8", newline="") as file:
         (point,) = csv.DictReader(file)
-    assert float(point["accuracy"]) == found["dev"]["accuracy"]["estimate"]
-    assert float(point["micro_f1"]) == found["dev"]["micro"]["f1"]
+    assert float(point["accuracy"]) == metrics["dev"]["accuracy"]["estimate"]
+    assert float(point["micro_f1"]) == metrics["dev"]["micro"]["f1"]
 
 
 def test_what_is_right_is_told_by_the_kind_of_problem() -> None:
@@ -88,8 +88,8 @@ def test_what_is_right_is_told_by_the_kind_of_problem() -> None:
 def test_trained_on_errors(world: Path, trained: Path, tmp_path: Path) -> None:
     flags = ("--steps", 2, "--set", "link_errors={kind: random, share: 0.5, sets: train}")
     assert finetune(world, *flags, "-o", tmp_path / "run", method="kbert").exit_code == 0
-    found = json.loads((tmp_path / "run/metrics.json").read_text())
-    assert found["link_errors"] == {"train": "0 dropped, 8 swapped (8 any) of 16 links"}
+    metrics = json.loads((tmp_path / "run/metrics.json").read_text())
+    assert metrics["link_errors"] == {"train": "0 dropped, 8 swapped (8 any) of 16 links"}
     touched = [LinkErrors(sets=s).touches(n) for s in ("asked", "train", "all") for n in
                ("train", "dev")]  # fmt: skip
     assert touched == [False, True, True, False, True, True]
@@ -97,9 +97,9 @@ def test_trained_on_errors(world: Path, trained: Path, tmp_path: Path) -> None:
 
 def test_a_random_entity_need_not_be_likely(small_graph: KnowledgeGraph) -> None:
     texts = [LinkedText("Paris", (gold_link(0, 5, "Q90"),), str(i)) for i in range(60)]
-    made, report = corrupt(texts, swap=1.0, seed=0, graph=small_graph, wrong="any")
+    corrupted, report = corrupt(texts, swap=1.0, seed=0, graph=small_graph, wrong="any")
     assert report.swapped_by["any"] == 60
-    entities = {text.links[0].entity for text in made}
+    entities = {text.links[0].entity for text in corrupted}
     assert "Q90" not in entities
     assert "Q830149" in entities  # it has no triple: another degree
 
@@ -109,8 +109,8 @@ def test_random_controls_of_a_run(world: Path, tmp_path: Path) -> None:
         out = tmp_path / knowledge
         flags = ("--steps", 2, "--knowledge", knowledge, "-o", out)
         assert finetune(world, *flags, method="kbert").exit_code == 0
-        found = json.loads((out / "metrics.json").read_text())
-        assert (found["n_true_triples"] == 0) is (knowledge == "random-tokens")
+        metrics = json.loads((out / "metrics.json").read_text())
+        assert (metrics["n_true_triples"] == 0) is (knowledge == "random-tokens")
     for method in (name for name, line in METHODS.items() if line.reads != "links"):
         # knowledge came before, or never
         flags = ("--steps", 2, "--knowledge", "random-entity", "-o", tmp_path / method)
@@ -138,9 +138,9 @@ def test_faults_of_the_curve(flags: list[str], message: str, trained: Path, tmp_
 def test_faults_of_the_configuration(world: Path, tmp_path: Path) -> None:
     off = ("--knowledge", "off", "--set", "link_errors={share: 0.5}", "--steps", 1, "-o", tmp_path)
     assert "no link to corrupt" in finetune(world, *off, method="kbert").stderr.replace("\n", " ")
-    made = ("--knowledge", "shuffled", "--set", "options={vectors: here}", "--steps", 1)
+    flags = ("--knowledge", "shuffled", "--set", "options={vectors: here}", "--steps", 1)
     assert "made beforehand" in finetune(
-        world, *made, "-o", tmp_path, method="ernie"
+        world, *flags, "-o", tmp_path, method="ernie"
     ).stderr.replace("\n", " ")
     assert "is not a finished run" in kept("curve", tmp_path, "-o", tmp_path).stderr.replace(
         "\n", " "
@@ -157,8 +157,8 @@ def test_examples_are_given_the_spoilt_links(small_graph: KnowledgeGraph) -> Non
         corrupted, _ = corrupted_sets({"train": examples, "dev": examples}, errors, small_graph, 0)
         assert corrupted["dev"] == examples
         links = [[link.entity for link in each.linked.links] for each in corrupted["train"]]
-        assert sum(found == ["Q90"] for found in links) == 20
-        assert most is None or all(len(found) == 1 for found in links)
+        assert sum(entities == ["Q90"] for entities in links) == 20
+        assert most is None or all(len(entities) == 1 for entities in links)
         assert [each.labels for each in corrupted["train"]] == [("r",)] * 40
 
 

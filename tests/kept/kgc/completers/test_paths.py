@@ -75,10 +75,10 @@ def test_facts_that_raise_the_answer_come_with_what_they_add(graph: KnowledgeGra
 
 
 def test_a_path_counts_by_what_its_facts_do_together(graph: KnowledgeGraph) -> None:
-    found = {r.what: r.change for r in reasons(Sum(bonus=5.0), graph)}
-    assert found["A – good → B; C – best → B"] == pytest.approx(16)
-    assert found["A – good → B"] == pytest.approx(6), "either fact alone takes the bonus with it"
-    assert found["C – best → B"] == pytest.approx(15)
+    changes = {r.what: r.change for r in reasons(Sum(bonus=5.0), graph)}
+    assert changes["A – good → B; C – best → B"] == pytest.approx(16)
+    assert changes["A – good → B"] == pytest.approx(6), "either fact alone takes the bonus with it"
+    assert changes["C – best → B"] == pytest.approx(15)
 
 
 @pytest.mark.parametrize("direction", ["tail", "head"])
@@ -94,9 +94,9 @@ def test_relations_are_named_as_the_model_knows_them(graph: KnowledgeGraph) -> N
     """A model of ten relations calls these four otherwise; the words stay those of the graph."""
     global_rows = np.array([3, 2, 1, 0])
     model = Sum()
-    found = reasons(model, graph, relations=global_rows, n_relations=4)
+    reasons_ = reasons(model, graph, relations=global_rows, n_relations=4)
     assert {relation for _, relation, _, _ in model.questions} == {1}
-    assert [(r.what, round(r.change, 4)) for r in found] == [
+    assert [(r.what, round(r.change, 4)) for r in reasons_] == [
         ("A – good → B; C – best → B", 11.0), ("A – good → B", 10.0), ("D – good → E", 10.0),
         ("C – best → B", 1.0),
     ]  # fmt: skip
@@ -111,8 +111,8 @@ def test_the_best_path_has_three_edges_at_most() -> None:
     question = (graph.entities.id("a"), 2, graph.entities.id("e"))
 
     def path_of(rows: Any) -> list[str]:
-        found = facts_behind(cast(Any, Sum()), graph, rows, "tail", question)
-        return [reason.what for reason in found if reason.source == "path"]
+        reasons_ = facts_behind(cast(Any, Sum()), graph, rows, "tail", question)
+        return [reason.what for reason in reasons_ if reason.source == "path"]
 
     assert path_of(graph.triples) == ["a – good → x; x – good → e"]
     without = np.array([t for t in graph.triples.tolist() if graph.entities.id("x") not in t])
@@ -131,8 +131,8 @@ def test_a_path_passes_no_entity_twice() -> None:
     ]  # fmt: skip
     graph = graph_from_records([Triple(*triple) for triple in triples])
     question = (graph.entities.id("c"), 2, graph.entities.id("b"))
-    found = facts_behind(cast(Any, Sum()), graph, graph.triples, "tail", question)
-    assert [r.what for r in found if r.source == "path"] == ["a – best → c; a – best → b"]
+    reasons_ = facts_behind(cast(Any, Sum()), graph, graph.triples, "tail", question)
+    assert [r.what for r in reasons_ if r.source == "path"] == ["a – best → c; a – best → b"]
 
 
 def test_words_of_a_triple(graph: KnowledgeGraph) -> None:
@@ -145,7 +145,7 @@ def test_a_path_of_one_fact_is_said_once() -> None:
          Triple("d", "none", "e")]
     )  # fmt: skip
     question = (graph.entities.id("a"), 2, graph.entities.id("c"))
-    found = facts_behind(cast(Any, Sum()), graph, graph.triples, "tail", question)
-    assert [(r.source, r.what) for r in found] == [
+    reasons_ = facts_behind(cast(Any, Sum()), graph, graph.triples, "tail", question)
+    assert [(r.source, r.what) for r in reasons_] == [
         ("fact", "a – best → c"), ("fact", "d – good → e"),
     ]  # fmt: skip

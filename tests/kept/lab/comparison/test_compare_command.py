@@ -32,19 +32,19 @@ def test_the_command_compares_and_writes_tables(
         if x.startswith("| none |")
     ]
     values = json.loads((tmp_path / "tiny.json").read_text())
-    found = values["rows"][0]["records"][0]["scores"]["dev"]
-    told = [found["accuracy"]["estimate"], found["micro"]["recall"], found["macro"]["f1"]]
+    scores = values["rows"][0]["records"][0]["scores"]["dev"]
+    numbers = [scores["accuracy"]["estimate"], scores["micro"]["recall"], scores["macro"]["f1"]]
     cells = [cell.strip() for cell in line.split("|")]
-    assert [cells[i] for i in (3, 5, 9)] == [f"{value:.3f}" for value in told]
+    assert [cells[i] for i in (3, 5, 9)] == [f"{value:.3f}" for value in numbers]
     assert json.loads((tmp_path / "tiny.json").read_text())["missing"] == []
-    own = [*flags[:2], "--kg", str(experiment_root / "kg")]
+    kg_flags = [*flags[:2], "--kg", str(experiment_root / "kg")]
     again = CliRunner().invoke(
-        app, ["compare", *own, "--methods", "none", "-o", str(tmp_path / "b")]
+        app, ["compare", *kg_flags, "--methods", "none", "-o", str(tmp_path / "b")]
     )
     assert again.exit_code == 0, again.output
     page_file = tmp_path / "pages" / "tiny.html"
-    shown = CliRunner().invoke(app, ["report", str(tmp_path), *flags[:2], "-o", str(page_file)])
-    assert shown.exit_code == 0, shown.output
+    reported = CliRunner().invoke(app, ["report", str(tmp_path), *flags[:2], "-o", str(page_file)])
+    assert reported.exit_code == 0, reported.output
     page = page_file.read_text()
     assert "What K-BERT changed" in page
     assert "<svg" in page
@@ -89,11 +89,28 @@ def test_a_report_reads_the_task_with_the_options_of_the_comparison(
     flags += ["--limit", "20", "--methods", "none", "--seeds", "1", "-o", str(tmp_path)]
     done = CliRunner().invoke(app, ["compare", *flags])
     assert done.exit_code == 0, done.output
-    shown = CliRunner().invoke(app, ["report", str(tmp_path), *task])
-    assert shown.exit_code == 0, shown.output
-    assert "as in the last kept compare here: " in shown.output
-    assert "--limit 20" in shown.output
+    reported = CliRunner().invoke(app, ["report", str(tmp_path), *task])
+    assert reported.exit_code == 0, reported.output
+    assert "as in the last kept compare here: " in reported.output
+    assert "--limit 20" in reported.output
     assert (tmp_path / "tiny-limit-20.html").is_file()
     other = CliRunner().invoke(app, ["report", str(tmp_path), *task, "--limit", "30"])
     assert other.exit_code == 1
     assert "holds no finished run of tiny-limit-30" in other.output
+
+
+def test_luke_has_a_row_in_a_comparison(experiment_root: Path, tmp_path: Path) -> None:
+    """The method is not in the file: `--methods` adds it, with its controls and its own head."""
+    flags = ["--task", str(experiment_root / "tiny.yaml"), "--data", str(experiment_root)]
+    flags += ["--methods", "none,luke", "--seeds", "1", "-o", str(tmp_path)]
+    done = CliRunner().invoke(app, ["compare", *flags])
+    assert done.exit_code == 0, done.output
+    values = json.loads((tmp_path / "tiny.json").read_text())
+    assert values["missing"] == []
+    conditions = {
+        (record["method"], record["knowledge"])
+        for row in values["rows"]
+        for record in row["records"]
+    }
+    assert {("luke", "true"), ("luke", "shuffled")} <= conditions
+    assert "| LUKE |" in (tmp_path / "tiny.md").read_text()

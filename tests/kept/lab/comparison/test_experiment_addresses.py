@@ -14,7 +14,8 @@ from entity_linking.annotations import write_jsonl
 from kept.errors import ConfigError
 from kept.lab.comparison import trial as runs_module
 from kept.lab.comparison.data import ExperimentData, folder_digests
-from kept.lab.comparison.experiment import Experiment, shipped_experiments
+from kept.lab.comparison.experiment import Experiment
+from kept.lab.comparison.files import shipped_experiments
 from kept.lab.comparison.find import read_experiment
 from kept.lab.comparison.trial import ComparisonTrial
 from kept.lab.study.addresses import _of_folder
@@ -58,8 +59,8 @@ def test_what_a_method_does_in_pre_training_is_part_of_its_address(
     experiment: Experiment, experiment_root: Path, tmp_path: Path
 ) -> None:
     def settings(name: str, **graph: Any) -> dict[str, Any]:
-        own = {"graph": experiment.task["graph"] | graph}
-        changed = experiment.model_copy(update={"task": experiment.task | own})
+        fields = {"graph": experiment.task["graph"] | graph}
+        changed = experiment.model_copy(update={"task": experiment.task | fields})
         return (
             Study(ComparisonTrial(changed, experiment_root, tmp_path))
             .of(RunKey(name, "true", 0))
@@ -86,15 +87,15 @@ def test_only_an_address_of_links_made_in_the_run_knows_the_linker(
         assert ("links" in runs.of(RunKey("kbert", "true", 0)).settings) is link
         return runs.of(RunKey("kbert", "true", 0)).name
 
-    stored, made = name(False), name(True)
+    stored, linked = name(False), name(True)
     monkeypatch.setattr(runs_module, "LINKS_VERSION", runs_module.LINKS_VERSION + 1)
     assert name(False) == stored
-    assert name(True) != made
+    assert name(True) != linked
     monkeypatch.setattr(runs_module, "LINKS_VERSION", runs_module.LINKS_VERSION - 1)
-    assert name(True) == made
+    assert name(True) == linked
     monkeypatch.setattr(runs_module, "lowers_first_letters", lambda graph: True)
     assert name(False) == stored
-    assert name(True) != made, "links of such a graph are other links"
+    assert name(True) != linked, "links of such a graph are other links"
 
 
 @pytest.mark.parametrize("changed", ["kg", "texts.jsonl", "further.txt", "host"])
@@ -147,12 +148,12 @@ def test_the_first_stage_knows_no_pair_that_only_a_run_would_find(
         ComparisonTrial(experiment.model_copy(update={"task": task}), experiment_root, tmp_path)
     )
     config, whole = runs.trial.config(RunKey("none", "off", 0)), runs.trial.data.whole
-    asked = {frozenset(e.pair) for e in read_sets(config, whole)[0]["dev"] if e.pair}
-    assert asked & _joined(whole)
-    assert not asked & _joined(runs.trial.data.graph)
+    pairs = {frozenset(e.pair) for e in read_sets(config, whole)[0]["dev"] if e.pair}
+    assert pairs & _joined(whole)
+    assert not pairs & _joined(runs.trial.data.graph)
     read = [{link.entity for link in text.links} for text in runs.trial.data.texts]
     assert read
-    assert not any(pair <= entities for pair in asked for entities in read)
+    assert not any(pair <= entities for pair in pairs for entities in read)
 
 
 def _joined(graph: KnowledgeGraph) -> set[frozenset[str]]:
@@ -164,12 +165,12 @@ def test_no_asked_pair_is_in_the_graph_or_the_first_stage(
     experiment: Experiment, experiment_root: Path, tmp_path: Path, examples: list[RelationExample]
 ) -> None:
     runs = ComparisonTrial(experiment, experiment_root, tmp_path).data
-    asked = {frozenset(e.pair) for e in runs.examples["dev"] if e.pair}
-    assert asked
-    assert not asked & _joined(runs.graph)
-    own = {e.linked.text for part in runs.examples.values() for e in part}
+    pairs = {frozenset(e.pair) for e in runs.examples["dev"] if e.pair}
+    assert pairs
+    assert not pairs & _joined(runs.graph)
+    texts = {e.linked.text for part in runs.examples.values() for e in part}
     assert len(runs.texts) == 16
-    assert not own & {text.text for text in runs.texts}
+    assert not texts & {text.text for text in runs.texts}
     lines = [json.dumps(wiki80_row(example)) for example in examples[130:140]]
     (tmp_path / "asked.txt").write_text("\n".join(lines), encoding="utf-8")
     task = experiment.task | {"dev": str(tmp_path / "asked.txt")}
@@ -192,32 +193,32 @@ def test_only_what_is_named_is_digested(
 def test_a_file_of_ones_own_goes_before_what_ships_and_may_extend_it(tmp_path: Path) -> None:
     shipped = read_experiment("wiki80", folder=tmp_path)
     assert shipped == Experiment.read(shipped_experiments()["wiki80"])
-    own = tmp_path / "mine"
-    own.mkdir()
+    folder = tmp_path / "mine"
+    folder.mkdir()
     text = (
         "extends: wiki80\ntask: {max_asked: 7, training: {batch_size: 3}}\nmethods: {kbert: {}}\n"
     )
-    (own / "wiki80.yaml").write_text(text, encoding="utf-8")
-    found = read_experiment("wiki80", folder=tmp_path)
-    assert (found.name, list(found.methods)) == ("wiki80", ["kbert"])
-    assert found.task["max_asked"] == 7
-    assert found.task["training"] == shipped.task["training"] | {"batch_size": 3}
-    assert found.pretraining == shipped.pretraining
+    (folder / "wiki80.yaml").write_text(text, encoding="utf-8")
+    experiment_ = read_experiment("wiki80", folder=tmp_path)
+    assert (experiment_.name, list(experiment_.methods)) == ("wiki80", ["kbert"])
+    assert experiment_.task["max_asked"] == 7
+    assert experiment_.task["training"] == shipped.task["training"] | {"batch_size": 3}
+    assert experiment_.pretraining == shipped.pretraining
     (tmp_path / "wiki80.yaml").write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError, match=r"2 files in .* have that name"):
         read_experiment("wiki80", folder=tmp_path)
-    (own / "odd.yaml").write_text("extends: wiki81", encoding="utf-8")
+    (folder / "odd.yaml").write_text("extends: wiki81", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"odd.yaml: .*'wiki81'; did you mean wiki80"):
         read_experiment("odd", folder=tmp_path)
 
 
 def test_a_limit_is_on_every_set_and_on_the_texts_before() -> None:
     shipped = Experiment.read(shipped_experiments()["wiki80"])
-    found = shipped.limited(20)
-    assert found.name == "wiki80-limit-20"
-    assert (found.task["max_train"], found.task["max_asked"]) == (20, 20)
-    assert found.pretraining is not None
-    assert (found.pretraining.n_texts, found.pretraining.training.warmup_steps) == (20, 0)
+    limited = shipped.limited(20)
+    assert limited.name == "wiki80-limit-20"
+    assert (limited.task["max_train"], limited.task["max_asked"]) == (20, 20)
+    assert limited.pretraining is not None
+    assert (limited.pretraining.n_texts, limited.pretraining.training.warmup_steps) == (20, 0)
     assert shipped.limited(5000).task["max_asked"] == shipped.task["max_asked"]
 
 

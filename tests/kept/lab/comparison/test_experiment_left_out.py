@@ -34,14 +34,14 @@ def test_rows_that_answered_other_items_are_not_paired(
     rows = [json.loads(line) for line in dev.read_text(encoding="utf-8").splitlines()]
     for row in rows[::3]:  # eight words hold head and tail of the other rows alone
         row["token"][row["t"]["pos"][0] : row["t"]["pos"][0]] = ["old"] * 8
-        row["t"]["pos"] = [place + 8 for place in row["t"]["pos"]]
+        row["t"]["pos"] = [position + 8 for position in row["t"]["pos"]]
     dev.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     short = {"graph": {"max_words": 8}}
     changed = {"methods": {"kbert": {"view": {"predicate": False}, **short}}}
-    given = {"experiment": experiment.model_copy(update=changed), "root": experiment_root}
-    asked = {"methods": ["none", "kbert"], "controls": [], "seeds": 1}
+    options = {"experiment": experiment.model_copy(update=changed), "root": experiment_root}
+    rows_and_seeds = {"methods": ["none", "kbert"], "controls": [], "seeds": 1}
     with pytest.raises(EvaluationError, match=r"\(kbert\) answered \d+ items, run \w+ \(none\) 30"):
-        compare(**given, **asked, folder=tmp_path)  # type: ignore[arg-type]
+        compare(**options, **rows_and_seeds, folder=tmp_path)  # type: ignore[arg-type]
 
 
 def test_a_control_that_changes_nothing_is_left_out_with_a_reason(
@@ -55,9 +55,9 @@ def test_a_control_that_changes_nothing_is_left_out_with_a_reason(
     model = tmp_path / "pretrained" / trained.costs["pretraining"]
     run = Study(ComparisonTrial(alone, experiment_root, tmp_path))
     config = run.trial.config(RunKey("kepler", "shuffled", 0)).model_dump()
-    given = FinetuneConfig.read(None, config | {"model": model, "method": None})
+    fields = FinetuneConfig.read(None, config | {"model": model, "method": None})
     with pytest.raises(NoControlError, match="it would not be a control"):
-        assemble(given)
+        assemble(fields)
     # what is not trained before has nothing to take away: every kind of knowledge is left out
     compared = compare(
         alone,
@@ -79,10 +79,10 @@ def test_a_control_that_changes_nothing_is_left_out_with_a_reason(
 def test_links_without_facts_and_another_entity_at_every_reading(
     experiment: Experiment, experiment_root: Path, tmp_path: Path
 ) -> None:
-    bare = experiment.model_copy(update={"pretraining": None})
+    without_pretraining = experiment.model_copy(update={"pretraining": None})
     controls: list[Any] = ["anchors-only", "redrawn"]
-    given: dict[str, Any] = {"root": experiment_root, "methods": ["none", "kbert", "colake"]}
-    compared = compare(bare, folder=tmp_path, controls=controls, seeds=1, **given)
+    options: dict[str, Any] = {"root": experiment_root, "methods": ["none", "kbert", "colake"]}
+    compared = compare(without_pretraining, folder=tmp_path, controls=controls, seeds=1, **options)
     assert not compared.left_out
     kinds = {(row.method, row.knowledge) for row in compared.rows}
     assert kinds == {("none", "off")} | {
@@ -91,7 +91,7 @@ def test_links_without_facts_and_another_entity_at_every_reading(
     same = {(row.method, row.knowledge) for row in compared.rows if "same_as" in row.record.costs}
     assert same == {("kbert", "anchors-only")}, "branches alone are gone; CoLAKE keeps its anchors"
     with pytest.raises(ConfigError, match="would still have the true ones"):
-        compare(experiment, folder=tmp_path, controls=["redrawn"], seeds=1, **given)
+        compare(experiment, folder=tmp_path, controls=["redrawn"], seeds=1, **options)
 
 
 def test_a_first_stage_that_a_control_leaves_as_it_is_is_left_out(
@@ -111,30 +111,30 @@ def test_a_first_stage_that_a_control_leaves_as_it_is_is_left_out(
 def test_rows_that_get_nothing_from_the_graph_are_left_out_and_all_of_them_stop(
     experiment: Experiment, experiment_root: Path, tmp_path: Path
 ) -> None:
-    bare = experiment.task | {"format": "semeval"}  # its texts bring no link
+    task = experiment.task | {"format": "semeval"}  # its texts bring no link
     for name in ("train", "dev"):
         write_task_file(tmp_path / f"{name}.txt", "semeval", relation_examples()[:60])
-    bare |= {name: str(tmp_path / f"{name}.txt") for name in ("train", "dev")}
-    bare |= {"keep_repeats": True}
-    given: dict[str, Any] = {
-        "experiment": experiment.model_copy(update={"task": bare}),
+    task |= {name: str(tmp_path / f"{name}.txt") for name in ("train", "dev")}
+    task |= {"keep_repeats": True}
+    options: dict[str, Any] = {
+        "experiment": experiment.model_copy(update={"task": task}),
         "root": experiment_root, "folder": tmp_path, "controls": ["off", "shuffled"], "seeds": 1,
     }  # fmt: skip
     with pytest.raises(NoKnowledgeError, match=r"no method gets anything .*kbert: nothing of"):
-        compare(**given, methods=["none", "kbert"])
-    compared = compare(**given, methods=["none", "kbert", "kepler"])
+        compare(**options, methods=["none", "kbert"])
+    compared = compare(**options, methods=["none", "kbert", "kepler"])
     assert list(compared.left_out) == ["kbert, knowledge true", "kbert, knowledge shuffled"]
     assert "`link: true`" in compared.left_out["kbert, knowledge true"]
-    told = {(row.method, row.knowledge) for row in compared.rows}
-    assert ("kepler", "true") in told
+    rows_compared = {(row.method, row.knowledge) for row in compared.rows}
+    assert ("kepler", "true") in rows_compared
 
 
 def test_that_nothing_reads_is_said_before_the_baseline_is_trained(
     experiment: Experiment, experiment_root: Path, tmp_path: Path
 ) -> None:
     write_task_file(tmp_path / "bare.txt", "semeval", relation_examples()[:60])
-    bare = {name: str(tmp_path / "bare.txt") for name in ("train", "dev")}
-    task = {**experiment.task, **bare, "format": "semeval", "keep_repeats": True}
+    unlinked_files = {name: str(tmp_path / "bare.txt") for name in ("train", "dev")}
+    task = {**experiment.task, **unlinked_files, "format": "semeval", "keep_repeats": True}
     plain = experiment.model_copy(update={"task": task, "pretraining": None})
     with pytest.raises(NoKnowledgeError, match=r"no method gets anything .*kbert: nothing of"):
         compare(

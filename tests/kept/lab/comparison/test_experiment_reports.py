@@ -91,8 +91,8 @@ def test_what_no_run_could_read_is_wrong_in_an_official_comparison(
         assert row.score.estimate == row.seeds[0] == pytest.approx(2 * recall / (1 + recall))
         assert (row.n, row.n_asked) == (3, N)
     assert compared.baseline == 1.0  # as the runs say
-    told = to_markdown_scores(compared)
-    assert f"3 of {N}" in told
+    page = to_markdown_scores(compared)
+    assert f"3 of {N}" in page
     assert f"{N - 3} items whose targets were cut off with their texts count as wrong." in (
         conditions(compared)
     )
@@ -108,12 +108,12 @@ def test_a_run_counts_whoever_recorded_it(data: Path, tmp_path: Path) -> None:
     write_run(first, RunKey("none", "off", 0), ["z"] * N)
     write_run(first, RunKey("ernie", "true", 0), ["a"] * N)  # no row of the second
     write_run(second, RunKey("kbert", "true", 0), ["a"] * N)
-    told = say(compare_again(second, []))
-    assert told == (
+    verdict = say(compare_again(second, []))
+    assert verdict == (
         [("none", "off", 1), ("kbert", "true", 1)],
         "no verdict from one seed: other seeds may give another result",
     )
-    assert say(finished(second)) == told
+    assert say(finished(second)) == verdict
     assert [row.method for row in finished(first).rows] == ["none", "kbert", "ernie"]
 
 
@@ -140,11 +140,11 @@ def test_a_report_says_what_is_not_finished(data: Path, tmp_path: Path) -> None:
     for key, answer in zip(planned_runs(["kbert"], ["off"], 2), "zaz" * 2, strict=True):
         write_run(runs, key, [answer] * N)
     assert say(finished(runs))[1] == f"{helps} 2 seeds"  # nobody asked for more
-    told = compare_again(runs, ["off", "shuffled"], seeds=2)
-    assert told.missing == tuple(f"kbert, knowledge shuffled, seed {seed}" for seed in (0, 1))
-    assert told.conclusion("kbert") == "better than none so far; not every run is finished"
-    shown = finished(runs)
-    assert (say(shown), shown.missing) == (say(told), told.missing)
+    unfinished = compare_again(runs, ["off", "shuffled"], seeds=2)
+    assert unfinished.missing == tuple(f"kbert, knowledge shuffled, seed {seed}" for seed in (0, 1))
+    assert unfinished.conclusion("kbert") == "better than none so far; not every run is finished"
+    report = finished(runs)
+    assert (say(report), report.missing) == (say(unfinished), unfinished.missing)
     compare_again(runs, ["off"], seeds=2)  # the last word on this row
     assert say(finished(runs))[1] == f"{helps} 2 seeds"
     assert finished(runs).missing == ()
@@ -166,18 +166,18 @@ def test_what_was_asked_of_other_rows_stays_asked(data: Path, tmp_path: Path) ->
     )
     store_requested(tmp_path, "tiny", {"ernie": RequestedRow((), 1), "gone": RequestedRow((), 3)})
     store_requested(tmp_path, "other", {"kbert": RequestedRow(("off",), 9)})
-    shown = finished(runs)
-    assert shown.left_out == {"kbert, knowledge shuffled": why}
-    assert shown.missing == ("ernie, knowledge true, seed 0",)  # no word on a row that is gone
-    assert shown.conclusion("kbert").startswith("no verdict from one seed")
+    report = finished(runs)
+    assert report.left_out == {"kbert, knowledge shuffled": why}
+    assert report.missing == ("ernie, knowledge true, seed 0",)  # no word on a row that is gone
+    assert report.conclusion("kbert").startswith("no verdict from one seed")
     (tmp_path / REQUESTED).write_text("[]")
     with pytest.raises(CheckpointError, match="does not say what was requested"):
         read_requested(tmp_path, "tiny")
 
 
 def test_a_row_may_go_with_some_kinds_of_knowledge_alone(data: Path, tmp_path: Path) -> None:
-    own = {"kbert": {}, "ernie": {"options": {"vectors": "here"}}}  # refused with knowledge off
-    runs = Study(ComparisonTrial(experiment_of("tiny", methods=own), data, tmp_path))
+    methods = {"kbert": {}, "ernie": {"options": {"vectors": "here"}}}  # refused with knowledge off
+    runs = Study(ComparisonTrial(experiment_of("tiny", methods=methods), data, tmp_path))
     for key in planned_runs(["kbert"], ["off"], 1):
         write_run(runs, key, ["a"] * N)
     write_run(runs, RunKey("ernie", "true", 0), ["a"] * N)

@@ -53,29 +53,31 @@ def test_a_run_is_recorded_once_and_shares_its_first_stage(
     runs = Study(ComparisonTrial(experiment, experiment_root, tmp_path))
     key = RunKey("kbert", "true", 0)
     assert runs.record(key) is None
-    made = runs.run(key)
-    assert made is not None
-    assert runs.record(key) == made
-    assert made.scores["dev"]["n_scored"] == 30
-    assert made.costs["steps"] == 2
-    assert made.costs["n_texts"] == 16
-    assert made.costs["mentions_in_graph"] == made.costs["mentions"] == 60
-    left = sorted(path.name for path in (tmp_path / made.run).iterdir())
+    record = runs.run(key)
+    assert record is not None
+    assert runs.record(key) == record
+    assert record.scores["dev"]["n_scored"] == 30
+    assert record.costs["steps"] == 2
+    assert record.costs["n_texts"] == 16
+    assert record.costs["mentions_in_graph"] == record.costs["mentions"] == 60
+    left = sorted(path.name for path in (tmp_path / record.run).iterdir())
     assert left == ["curves.png", "log.jsonl", "predictions.jsonl"]
     other = Study(ComparisonTrial(experiment, experiment_root, tmp_path)).run(
         RunKey("kbert", "true", 1)
     )
     assert other is not None
-    assert other.run != made.run
-    assert other.costs["pretraining"] == made.costs["pretraining"]
-    assert set(read_records(tmp_path)) == {made.run, other.run}
+    assert other.run != record.run
+    assert other.costs["pretraining"] == record.costs["pretraining"]
+    assert set(read_records(tmp_path)) == {record.run, other.run}
 
 
 def test_a_kill_while_a_run_is_tidied_up_costs_no_run(
     experiment: Experiment, experiment_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def killed(place: Path) -> None:
-        (place / "checkpoints" / next(iter(os.listdir(place / "checkpoints")))).rename(place / "x")
+    def killed(folder: Path) -> None:
+        (folder / "checkpoints" / next(iter(os.listdir(folder / "checkpoints")))).rename(
+            folder / "x"
+        )
         raise KeyboardInterrupt
 
     monkeypatch.setattr(engine, "remove_other_files", killed)
@@ -109,12 +111,12 @@ def test_a_stop_leaves_a_run_that_goes_on(
 def test_methods_are_compared_with_their_controls(
     experiment: Experiment, experiment_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said: list[str] = []
+    lines: list[str] = []
 
     def again() -> Any:
         return compare(
             experiment, root=experiment_root, folder=tmp_path, methods=["none", "kbert", "kepler"],
-            controls=["off", "shuffled"], seeds=2, announce=said.append,
+            controls=["off", "shuffled"], seeds=2, announce=lines.append,
         )  # fmt: skip
 
     compared = again()
@@ -140,11 +142,11 @@ def test_methods_are_compared_with_their_controls(
     assert "majority" in page
     values = json.loads(json.dumps(to_json(compared)))
     assert set(values["verdicts"]) == {"kbert", "kepler"}
-    said.clear()
+    lines.clear()
     with monkeypatch.context() as patched:  # counts are stored: what is asked is not read again
         patched.setattr(experiment_runs, "read_sets", None)
         assert to_markdown(again(), "kept compare") == page
-    assert all("done before" in line for line in said)
+    assert all("done before" in line for line in lines)
     for path in tmp_path.glob(f"*/{ANSWERS}"):  # as 0.1 stored them: counted from the task's files
         rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
         old = [{k: v for k, v in row.items() if k not in ("counts", "traits")} for row in rows]
@@ -159,28 +161,28 @@ def test_what_another_process_is_at_is_asked_for_later(
     """The first run, and the first stage of the second, are held until each was asked for twice."""
     monkeypatch.setattr(engine, "POLL_SECONDS", 0.0)
     runs = Study(ComparisonTrial(experiment, experiment_root, tmp_path))
-    made = runs.run(RunKey("kbert", "true", 1))
-    assert made is not None
+    record = runs.run(RunKey("kbert", "true", 1))
+    assert record is not None
     held = [
         tmp_path / runs.of(RunKey("none", "off", 0)).name,
-        tmp_path / "pretrained" / made.costs["pretraining"],
+        tmp_path / "pretrained" / record.costs["pretraining"],
     ]
-    said: list[str] = []
+    lines: list[str] = []
     with ExitStack() as locks:
-        for place in held:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            locks.enter_context(claim(place))
+        for path in held:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            locks.enter_context(claim(path))
 
         def announce(line: str) -> None:
-            said.append(line)
-            if sum("later" in line for line in said) == 4:
+            lines.append(line)
+            if sum("later" in line for line in lines) == 4:
                 locks.close()
 
         compared = compare(
             experiment, root=experiment_root, folder=tmp_path, methods=["none", "kbert"],
             controls=[], seeds=1, announce=announce,
         )  # fmt: skip
-    assert sum("another process" in line for line in said) == 4
+    assert sum("another process" in line for line in lines) == 4
     assert [(row.method, row.knowledge) for row in compared.rows] == [
         ("none", "off"), ("kbert", "true"),
     ]  # fmt: skip
@@ -190,12 +192,12 @@ def test_what_another_process_is_at_is_asked_for_later(
 def test_it_waits_only_when_all_that_is_left_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two of three runs are held until each was tried twice."""
     keys = list(planned_runs(["none", "kbert"], ["off"], 1))
-    said: list[str] = []
+    lines: list[str] = []
     tries = Counter[RunKey]()
 
     def run(key: RunKey) -> str:
         tries[key] += 1
-        said.append(f"{key.method} {key.knowledge}")
+        lines.append(f"{key.method} {key.knowledge}")
         if key != keys[2] and tries[key] < 3:
             raise InUseError("held")
         return "a record"
@@ -203,11 +205,11 @@ def test_it_waits_only_when_all_that_is_left_is_held(monkeypatch: pytest.MonkeyP
     runs: Any = SimpleNamespace(
         record=lambda key: None, run=run, trial=SimpleNamespace(device="cpu")
     )
-    monkeypatch.setattr(engine.time, "sleep", lambda seconds: said.append("wait"))
+    monkeypatch.setattr(engine.time, "sleep", lambda seconds: lines.append("wait"))
     done = engine.run_all(runs, keys, announce=lambda line: None)
     assert list(done.done) == keys
     first, second, third = (f"{key.method} {key.knowledge}" for key in keys)
-    assert said == [first, second, third, first, second, "wait", first, second]
+    assert lines == [first, second, third, first, second, "wait", first, second]
 
 
 def test_runs_that_were_done_before_are_tidied_and_new_ones_are_not() -> None:
@@ -220,9 +222,9 @@ def test_runs_that_were_done_before_are_tidied_and_new_ones_are_not() -> None:
         tidy=tidied.append,
         trial=SimpleNamespace(device="cpu"),
     )
-    ran = engine.run_all(runs, keys, announce=lambda line: None)
+    outcome = engine.run_all(runs, keys, announce=lambda line: None)
     assert tidied == keys[:1]
-    assert list(ran.done) == keys
+    assert list(outcome.done) == keys
     stopped = engine.run_all(runs, keys, announce=lambda line: None, should_stop=lambda: True)
     assert tidied == [keys[0], keys[0]]
     assert stopped.missing == [str(key) for key in keys[1:]]
@@ -231,23 +233,23 @@ def test_runs_that_were_done_before_are_tidied_and_new_ones_are_not() -> None:
 def test_every_table_tells_the_coverage_and_an_old_run_tells_none(
     experiment: Experiment, experiment_root: Path, tmp_path: Path
 ) -> None:
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "root": experiment_root, "folder": tmp_path, "methods": ["none", "kbert"],
         "controls": ["off"], "seeds": 1,
     }  # fmt: skip
-    compared = compare(experiment, **given)
-    found = compared.coverage("kbert")
-    assert found is not None
-    shares = [found["shares"][name] for name in ("link", "fact", "both_facts", "read")]
+    compared = compare(experiment, **options)
+    coverage = compared.coverage("kbert")
+    assert coverage is not None
+    shares = [coverage["shares"][name] for name in ("link", "fact", "both_facts", "read")]
     assert shares[:2] == [1.0, 1.0]
     assert 0 < shares[3] < 1  # a town is no head: K-BERT is shown no fact of it
-    own = " / ".join(f"{100 * share:.1f}" for share in shares)
+    cell = " / ".join(f"{100 * share:.1f}" for share in shares)
     page = to_markdown(compared, "kept compare")
     for heading in ("Verdict", "Scores", "Shares, means over seeds", "Differences", "Costs"):
         part = page.partition(f"## {heading}")[2].partition("\n## ")[0]
         assert "samples with link / fact / both facts / shown" in part
-        assert own in part, heading
-    assert to_json(compared)["coverage"]["kbert, knowledge true"] == found
+        assert cell in part, heading
+    assert to_json(compared)["coverage"]["kbert, knowledge true"] == coverage
     assert "Low coverage" not in page
 
     path = tmp_path / RECORDS
@@ -256,7 +258,7 @@ def test_every_table_tells_the_coverage_and_an_old_run_tells_none(
         if record["method"] == "kbert":
             record["scores"]["dev"]["coverage"]["shares"]["read"] = 0.04
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
-    low = compare(experiment, **given)
+    low = compare(experiment, **options)
     assert (
         "**Low coverage:** K-BERT: the model gets facts or entities of the graph in 4.0% of the"
         in to_markdown(low, "x")
@@ -264,7 +266,7 @@ def test_every_table_tells_the_coverage_and_an_old_run_tells_none(
     for record in records:  # as a run of before it was recorded
         del record["scores"]["dev"]["coverage"], record["scores"]["coverage"]
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
-    old = compare(experiment, **given)
+    old = compare(experiment, **options)
     assert [row.record.run for row in old.rows] == [row.record.run for row in compared.rows]
     assert old.cautions == []
     page = to_markdown(old, "kept compare")
@@ -296,8 +298,8 @@ def test_a_variant_is_a_row_of_its_own_under_its_own_name(
     )
     assert [row.method for row in finished(without).rows] == ["none"]
     assert [alone.title(name) for name in alone.methods] == ["K-BERT", "in-line"]
-    for faulty, said in (({"a": {}}, "no method 'a'"), ({"a": {"method": "kbert"}}, "differs")):
-        with pytest.raises(ConfigError, match=said):
+    for faulty, message in (({"a": {}}, "no method 'a'"), ({"a": {"method": "kbert"}}, "differs")):
+        with pytest.raises(ConfigError, match=message):
             Experiment.read(experiment_root / "tiny.yaml", {"methods": faulty})
 
 
@@ -320,7 +322,7 @@ def test_only_methods_that_add_nothing_are_the_baseline(
     small_graph: KnowledgeGraph, tokenizer: Any,
 ) -> None:  # fmt: skip
     runs = Study(ComparisonTrial(experiment, experiment_root, tmp_path))
-    own = experiment.methods.get(name, {}) == experiment.methods.get("none", {})
+    is_same_method = experiment.methods.get(name, {}) == experiment.methods.get("none", {})
     encoder = untaught_encoder(name, small_graph, tokenizer)
-    is_same = own and name != BASELINE and size(encoder) == size(encoder.host)
+    is_same = is_same_method and name != BASELINE and size(encoder) == size(encoder.host)
     assert runs.trial._is_baseline(RunKey(name, "off", 0)) == is_same

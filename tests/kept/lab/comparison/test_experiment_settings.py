@@ -14,14 +14,15 @@ from kept.errors import (
 from kept.lab import comparison
 from kept.lab.comparison.compare import compare
 from kept.lab.comparison.experiment import Experiment
-from kept.lab.comparison.find import find_experiment, method_names
+from kept.lab.comparison.files import find_experiment
+from kept.lab.comparison.find import method_names
 from kept.lab.study.store import read_records
 from kept.methods import METHODS
 from tests.kept.tiny_hosts import tiny_host
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"methods": {"other-kg": {"method": "kbert", "kg": "nowhere"}}}, "other-kg.kg: the same"),
         ({"methods": {"ernie": {"dev": "x", "test": "y"}}}, "ernie.dev: .*; ernie.test: .* task"),
@@ -37,9 +38,9 @@ from tests.kept.tiny_hosts import tiny_host
     ],
 )
 def test_what_would_be_overwritten_or_fail_late_is_refused_when_read(
-    changes: dict[str, Any], said: str, experiment_root: Path
+    changes: dict[str, Any], message: str, experiment_root: Path
 ) -> None:
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         Experiment.read(experiment_root / "tiny.yaml", changes)
 
 
@@ -48,21 +49,23 @@ def test_the_last_rows_settings_are_read_before_the_first_run(
 ) -> None:
     rows: dict[str, Any] = {"none": {}, "late": {"method": "kbert", "view": {"soft": True}}}
     faulty = experiment.model_copy(update={"methods": rows})
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "root": experiment_root,
         "folder": tmp_path,
         "controls": [],
         "seeds": 1,
     }
     with pytest.raises(ConfigError, match="no option 'soft'"):
-        compare(faulty, methods=["none", "late"], **given)
+        compare(faulty, methods=["none", "late"], **options)
     assert read_records(tmp_path) == {}
 
 
 def test_a_row_may_differ_in_how_it_is_trained(experiment_root: Path) -> None:
-    own = {"ernie": {"training": {"steps": 3}, "max_train": 9}, "kbert": {"knowledge": None}}
-    made = Experiment.read(experiment_root / "tiny.yaml", {"methods": own, "task.test_share": 0.2})
-    assert made.methods["ernie"]["max_train"] == 9
+    methods = {"ernie": {"training": {"steps": 3}, "max_train": 9}, "kbert": {"knowledge": None}}
+    experiment_ = Experiment.read(
+        experiment_root / "tiny.yaml", {"methods": methods, "task.test_share": 0.2}
+    )
+    assert experiment_.methods["ernie"]["max_train"] == 9
     assert Experiment.read(experiment_root / "tiny.yaml", {"asked": "test", "task.test_share": 0.2})
 
 
@@ -72,8 +75,8 @@ def test_texts_are_as_long_as_the_host_takes_them(experiment_root: Path, tmp_pat
     short = Experiment.read(experiment_root / "tiny.yaml", {**on_host, "task.graph": {}})
     assert short.row("none")["graph"] == {"max_words": 40, "max_nodes": 80}
     assert short.row("colake")["graph"]["max_words"] == 38, "two positions are the view's"
-    given = Experiment.read(experiment_root / "tiny.yaml", {"task.graph": {"max_words": 24}})
-    assert given.row("none")["graph"]["max_words"] == 24
+    experiment_ = Experiment.read(experiment_root / "tiny.yaml", {"task.graph": {"max_words": 24}})
+    assert experiment_.row("none")["graph"]["max_words"] == 24
     published = {**on_host, "task.graph": {}, "as_published": True}
     assert Experiment.read(experiment_root / "tiny.yaml", published).row("none")["graph"] == {}
 

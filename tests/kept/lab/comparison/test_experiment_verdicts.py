@@ -13,7 +13,15 @@ from kept.lab.comparison.experiment import Experiment
 from kept.lab.reading.measures import DOES_NOT_READ
 from kept.lab.study.comparison_tables import conditions
 from kept.lab.study.store import RunRecord
-from kept.lab.study.verdicts import Compared, ComparedPair, ComparedRow, headline, limits
+from kept.lab.study.verdicts import (
+    Compared,
+    ComparedPair,
+    ComparedRow,
+    Gain,
+    PrimaryResult,
+    headline,
+    limits,
+)
 from kept.methods import BASELINE
 
 BETTER, WORSE, OPEN = 0.2, -0.2, 0.05
@@ -43,7 +51,7 @@ def compared(*pairs: ComparedPair, missing: Any = ()) -> Compared:
     return Compared(experiment, tuple(rows), pairs, tuple(missing), {}, None)
 
 
-def said(*pairs: ComparedPair, **more: Any) -> str:
+def verdict_of(*pairs: ComparedPair, **more: Any) -> str:
     return compared(*pairs, **more).conclusion("kbert")
 
 
@@ -76,26 +84,28 @@ def test_a_verdict_says_what_could_have_been_seen() -> None:
 
 def test_against_none() -> None:
     shuffled = pair_of("shuffled", BETTER)
-    told = "not shown to differ from none; more than ±"
-    assert said(pair_of("off", OPEN), shuffled).startswith(told)
-    assert said(pair_of("off", WORSE), shuffled).startswith("worse than none; more than ±")
-    assert said(pair_of("off", WORSE, holm=0.06)).startswith(told)
-    assert said(pair_of("off", BETTER, holm=0.06)).startswith(told)
-    assert said(shuffled) == "not compared with none"
-    assert said(pair_of("off", BETTER)).startswith("better than none; no control was run; effects")
+    beginning = "not shown to differ from none; more than ±"
+    assert verdict_of(pair_of("off", OPEN), shuffled).startswith(beginning)
+    assert verdict_of(pair_of("off", WORSE), shuffled).startswith("worse than none; more than ±")
+    assert verdict_of(pair_of("off", WORSE, holm=0.06)).startswith(beginning)
+    assert verdict_of(pair_of("off", BETTER, holm=0.06)).startswith(beginning)
+    assert verdict_of(shuffled) == "not compared with none"
+    assert verdict_of(pair_of("off", BETTER)).startswith(
+        "better than none; no control was run; effects"
+    )
 
 
 def test_knowledge_helps_only_if_every_control_is_beaten() -> None:
     base, shuffled = pair_of("off", BETTER), pair_of("shuffled", BETTER)
-    assert said(base, shuffled).startswith("knowledge helps; effects below 0.1")
+    assert verdict_of(base, shuffled).startswith("knowledge helps; effects below 0.1")
     not_beaten = "better than none, not shown to be better than random-entity; more than ±"
     for control in (
         pair_of("random-entity", OPEN),
         pair_of("random-entity", WORSE),
         pair_of("random-entity", BETTER, holm=0.08),
     ):
-        assert said(base, shuffled, control).startswith(not_beaten)
-    both = said(base, pair_of("shuffled", OPEN), pair_of("random-entity", OPEN))
+        assert verdict_of(base, shuffled, control).startswith(not_beaten)
+    both = verdict_of(base, pair_of("shuffled", OPEN), pair_of("random-entity", OPEN))
     assert "better than shuffled or random-entity; " in both
 
 
@@ -104,7 +114,7 @@ def test_one_seed_shows_nothing_of_others() -> None:
     assert pair.effect.interval().low > 0
     assert not pair.is_better
     assert pair.in_words == "not shown; one seed: other seeds may give another result"
-    assert said(pair, pair_of("shuffled", BETTER, n_seeds=1)) == (
+    assert verdict_of(pair, pair_of("shuffled", BETTER, n_seeds=1)) == (
         "no verdict from one seed: other seeds may give another result"
     )
     assert limits(pair.effect).startswith("one seed")
@@ -120,8 +130,8 @@ def test_one_seed_shows_nothing_of_others() -> None:
 )
 def test_runs_that_are_missing(run: str, waits: bool) -> None:
     expected = "better than none so far; not every run is finished" if waits else "knowledge helps"
-    told = said(pair_of("off", BETTER), pair_of("shuffled", BETTER), missing=[run])
-    assert told.partition("; effects")[0] == expected
+    verdict = verdict_of(pair_of("off", BETTER), pair_of("shuffled", BETTER), missing=[run])
+    assert verdict.partition("; effects")[0] == expected
 
 
 def test_no_page_says_that_effects_below_nothing_were_not_visible() -> None:
@@ -145,12 +155,12 @@ def test_a_method_that_reads_no_fact_is_not_tested(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("kept.lab.reading.verdicts.stored", lambda: stored)
 
     def concluded(estimate: float, steps: int) -> str:
-        made = compared(pair_of("off", estimate))
+        comparison = compared(pair_of("off", estimate))
         record = RunRecord("r", "e", "kbert", "true", 0, {}, {"steps": steps}, {})
-        rows = tuple(dataclasses.replace(each, records=(record,)) for each in made.rows)
-        experiment = made.experiment.model_copy(update={"as_published": True})
-        made = dataclasses.replace(made, rows=rows, experiment=experiment)
-        return made.conclusion("kbert").partition(";")[0]
+        rows = tuple(dataclasses.replace(each, records=(record,)) for each in comparison.rows)
+        experiment = comparison.experiment.model_copy(update={"as_published": True})
+        comparison = dataclasses.replace(comparison, rows=rows, experiment=experiment)
+        return comparison.conclusion("kbert").partition(";")[0]
 
     budget = "in 400 steps (first 3 layers of minilm, 1 seed)"
     assert concluded(OPEN, 400) == f"{DOES_NOT_READ} {budget}"
@@ -178,16 +188,87 @@ def test_a_row_below_a_baseline_says_so_with_a_cause_and_a_command() -> None:
 
 
 def test_a_page_says_where_runs_were_computed_in_different_precisions() -> None:
-    made = compared(pair_of("off", OPEN))
+    comparison = compared(pair_of("off", OPEN))
 
     def page(*precisions: str | None) -> str:
         records = [
             RunRecord("r", "e", "kbert", "true", 0, {"dev": {}}, {"precision": p} if p else {}, {})
             for p in precisions
         ]
-        rows = [dataclasses.replace(row, records=tuple(records)) for row in made.rows[:1]]
-        return conditions(dataclasses.replace(made, rows=tuple(rows)))
+        rows = [dataclasses.replace(row, records=tuple(records)) for row in comparison.rows[:1]]
+        return conditions(dataclasses.replace(comparison, rows=tuple(rows)))
 
     assert "2 in bf16, 1 in fp32" in page("bf16", "fp32", "bf16")
     for alike in (("bf16", "bf16"), ("fp32", None), (None,)):
         assert "precisions" not in page(*alike)
+
+
+def primary(
+    estimate: float, *, holm: float = 0.002, margin: float | None = None, n_seeds: int = 3
+) -> PrimaryResult:
+    """A contrast whose 95 % interval is .1 to either side, whose 90 % interval is .068."""
+    contrast = pair_of("off", estimate, holm=holm, n_seeds=n_seeds).effect
+    gained = dataclasses.replace(contrast, estimate=0.125)
+    on = Gain("kbert", (BASELINE, "off"), "what the graph says", "a fact", 40, gained)
+    against = dataclasses.replace(on, name="no fact", n=1, effect=None)
+    return PrimaryResult("kbert", "K-BERT", on, against, contrast, margin, True, holm)
+
+
+@pytest.mark.parametrize(
+    ("result", "sign", "word"),
+    [
+        (primary(BETTER), 1, "the gain is where facts are"),
+        (primary(WORSE), -1, "the gain is larger where no facts are"),
+        (primary(BETTER, holm=0.05), 0, "no more gain where facts are is shown"),
+        (primary(OPEN), 0, "no more gain where facts are is shown"),
+        (primary(BETTER, n_seeds=1, margin=9.0), 0, "no more gain where facts are is shown"),
+        (primary(OPEN, margin=0.11), 0, "no more gain where facts are is shown"),
+        (primary(OPEN, margin=0.125), 0, "the same gain to within ±0.125"),
+    ],
+)
+def test_a_primary_contrast_has_one_of_four_verdicts(
+    result: PrimaryResult, sign: int, word: str
+) -> None:
+    """A gain on a slice of one item has no estimate, and is not shown."""
+    assert (result.verdict_sign, result.word) == (sign, word)
+    assert result.in_words == f"K-BERT: {word}: +0.125 on a fact; {limits(result.effect)}"
+
+
+def test_a_headline_of_primary_contrasts_names_every_method_by_its_verdict() -> None:
+    late = dataclasses.replace(primary(WORSE), title="ERNIE", before=False)
+    whole = compared(pair_of("off", OPEN))
+
+    def sentence(*results: PrimaryResult) -> str:
+        text = headline(dataclasses.replace(whole, primary=results))
+        return text.replace(
+            "the gain of true knowledge over a control, on samples with a fact", "…"
+        )
+
+    assert sentence(primary(OPEN), late, primary(BETTER)) == (
+        "Primary contrast (named after runs were made): … against those without, is larger with a "
+        "fact for K-BERT (+0.200); larger without for ERNIE (-0.200); not shown to differ for "
+        "K-BERT (+0.050). Effects below 0.132 were not visible."
+    )
+    assert sentence(primary(BETTER, n_seeds=1)) == (
+        "Primary contrast: … against those without, is not shown to differ for K-BERT (+0.200)."
+    )
+
+
+def test_a_row_that_reads_the_graph_in_few_texts_is_told_to_add_names() -> None:
+    low = dataclasses.replace(compared(pair_of("off", OPEN)), baseline=0.9)
+
+    def cause(share: float) -> str:
+        scores = {"dev": {"coverage": {"shares": {"read": share}}}}
+        rows = [
+            dataclasses.replace(row, records=(dataclasses.replace(row.record, scores=scores),))
+            for row in low.rows
+        ]
+        lines = dataclasses.replace(low, rows=tuple(rows)).shortfalls
+        assert "something of the graph" not in lines[0], "the host alone reads no graph"
+        return lines[1].rpartition("(0.900): ")[2]
+
+    assert cause(0.25) == (
+        "something of the graph is shown in 25% of the texts; add names and facts "
+        "(kept kg build --aliases FILE), then the same kept compare"
+    )
+    assert "task.training more steps" in cause(0.5)

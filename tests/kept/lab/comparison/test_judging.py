@@ -26,17 +26,19 @@ from kg_loaders import Triple, graph_from_records
 
 GRAPH = graph_from_records([Triple("a", "r", "b")])
 Row = tuple[Sequence[str], Sequence[str]]
-Made = Callable[..., tuple[Judge, Callable[..., RunRecord]]]
+MakeJudge = Callable[..., tuple[Judge, Callable[..., RunRecord]]]
 
 
 @pytest.fixture
-def judged(tmp_path: Path) -> Made:
+def judged(tmp_path: Path) -> MakeJudge:
     """A judge of so many asked texts, and a way to store the answers of a run, as 0.1 did.
 
     A text holds no link but the first, to an entity with a fact.
     """
 
-    def made(metric: str, n_asked: int, **task: Any) -> tuple[Judge, Callable[..., RunRecord]]:
+    def make_judge(
+        metric: str, n_asked: int, **task: Any
+    ) -> tuple[Judge, Callable[..., RunRecord]]:
         texts = [TaskExample(LinkedText(f"text {i}", ()), ("r",)) for i in range(n_asked)]
         mention = Link(Mention(0, 4), (Candidate("a", 1.0, 1.0),), "a", 1.0)
         texts[0] = TaskExample(LinkedText("text 0", (mention,)), ("r",))
@@ -59,13 +61,13 @@ def judged(tmp_path: Path) -> Made:
 
         return Judge(runs), stored
 
-    return made
+    return make_judge
 
 
 ROWS: list[Row] = [(["a"], ["a"]), (["none"], ["a"]), (["b"], ["none"]), (["none"], ["none"])]
 
 
-def test_micro_f1_leaves_the_relation_none_out(judged: Made) -> None:
+def test_micro_f1_leaves_the_relation_none_out(judged: MakeJudge) -> None:
     judge, stored = judged("micro", 4, task="relation", no_relation="none")
     counts = judge.counts(stored("run", ROWS))
     assert counts.tolist() == [[1, 1, 1], [0, 0, 1], [0, 1, 0], [0, 0, 0]]
@@ -75,13 +77,13 @@ def test_micro_f1_leaves_the_relation_none_out(judged: Made) -> None:
     assert counts.tolist() == [[1, 1, 1], [0, 1, 1], [0, 1, 1], [1, 1, 1]]
 
 
-def test_of_a_mask_the_others_count_nothing(judged: Made) -> None:
+def test_of_a_mask_the_others_count_nothing(judged: MakeJudge) -> None:
     judge, stored = judged("accuracy", 4, task="relation")
     counts = judge.counts(stored("run", ROWS), np.array([True, False, False, True]))
     assert counts.tolist() == [[1, 1, 1], [0, 0, 0], [0, 0, 0], [1, 1, 1]]
 
 
-def test_the_majority_beside_a_run(judged: Made) -> None:
+def test_the_majority_of_a_run(judged: MakeJudge) -> None:
     judge, stored = judged("micro", 4, task="relation")
     record = stored("run", ROWS)
     scored = replace(record, scores={"dev": {"baseline": {"micro": {"f1": 0.3}}}})
@@ -89,7 +91,7 @@ def test_the_majority_beside_a_run(judged: Made) -> None:
     assert (judge.majority(scored), judge.majority(alone)) == (0.3, None)
 
 
-def test_accuracy_wants_all_labels_of_an_item(judged: Made) -> None:
+def test_accuracy_wants_all_labels_of_an_item(judged: MakeJudge) -> None:
     judge, stored = judged("accuracy", 3, task="typing")
     rows: list[Row] = [(["a", "b"], ["b", "a"]), (["a"], ["a", "b"]), ([], ["a"])]
     counts = judge.counts(stored("run", rows))
@@ -97,19 +99,19 @@ def test_accuracy_wants_all_labels_of_an_item(judged: Made) -> None:
     assert judge.score(counts) == pytest.approx(1 / 3)
 
 
-def test_answers_to_what_is_not_asked_are_refused(judged: Made) -> None:
+def test_answers_to_what_is_not_asked_are_refused(judged: MakeJudge) -> None:
     judge, stored = judged("accuracy", 4, task="relation")
     assert np.shape(judge.counts(stored("whole", ROWS))) == (4, 3)
     with pytest.raises(CheckpointError, match="answers item 4, but the split has 4"):
         judge.counts(stored("more", ROWS, first=1))
 
 
-def test_a_run_without_answers_has_no_counts(judged: Made) -> None:
+def test_a_run_without_answers_has_no_counts(judged: MakeJudge) -> None:
     judge, stored = judged("accuracy", 1, task="relation")
     assert len(judge.counts(stored("nothing", []))) == 0
 
 
-def test_runs_must_have_answered_the_same(judged: Made) -> None:
+def test_runs_must_have_answered_the_same(judged: MakeJudge) -> None:
     judge, stored = judged("accuracy", 5, task="relation")
     whole, part, other = stored("a", ROWS), stored("b", ROWS[:3]), stored("c", ROWS, first=1)
     judge.require_same_items([whole, whole])
@@ -119,14 +121,14 @@ def test_runs_must_have_answered_the_same(judged: Made) -> None:
         judge.require_same_items([whole, other])
 
 
-def test_runs_with_other_groups_are_counted(judged: Made) -> None:
+def test_runs_with_other_groups_are_counted(judged: MakeJudge) -> None:
     judge, stored = judged("accuracy", 4, task="relation")
-    alike, fewer = stored("a", ROWS, groups="wxyz"), stored("b", ROWS, groups="wwyz")
+    alike, regrouped = stored("a", ROWS, groups="wxyz"), stored("b", ROWS, groups="wwyz")
     assert judge.n_regrouped([alike]) == 0
-    assert judge.n_regrouped([alike, fewer, fewer]) == 2
+    assert judge.n_regrouped([alike, regrouped, regrouped]) == 2
 
 
-def test_counts_that_are_stored_are_read_and_no_file_of_the_task(judged: Made) -> None:
+def test_counts_that_are_stored_are_read_and_no_file_of_the_task(judged: MakeJudge) -> None:
     judge, stored = judged("official", 5, task="relation", format="tacred")
     record = stored("run", ROWS)
     path = judge.study.folder / record.run / ANSWERS
@@ -149,7 +151,7 @@ def test_counts_that_are_stored_are_read_and_no_file_of_the_task(judged: Made) -
 
 
 @pytest.mark.parametrize("damage", ["a line is gone", "no traits"])
-def test_stored_counts_that_are_not_whole_are_refused(judged: Made, damage: str) -> None:
+def test_stored_counts_that_are_not_whole_are_refused(judged: MakeJudge, damage: str) -> None:
     judge, stored = judged("accuracy", 4, task="relation")
     record = stored("run", ROWS)
     rows = list(judge.answers(record))
@@ -164,12 +166,12 @@ def test_stored_counts_that_are_not_whole_are_refused(judged: Made, damage: str)
 
 def test_answers_are_read_as_they_were_written(tmp_path: Path) -> None:
     """With what a comparison adds, and without."""
-    bare = Answer("dev", 0, "a", "é", ("x", "y"), ())
+    answer = Answer("dev", 0, "a", "é", ("x", "y"), ())
     full = Answer("dev", 1, "", "g", ("x",), ("y",), False, {"accuracy": [0.0, 1.0]}, {"n": 1})
-    gone = msgspec.structs.replace(bare, index=2, is_cut_off=True, counts={})
-    other = msgspec.structs.replace(bare, set="further/dev")
-    write_answers(tmp_path / ANSWERS, [bare, full, gone, other])
-    assert read_answers(tmp_path / ANSWERS, "dev") == [bare, full, gone]
+    gone = msgspec.structs.replace(answer, index=2, is_cut_off=True, counts={})
+    other = msgspec.structs.replace(answer, set="further/dev")
+    write_answers(tmp_path / ANSWERS, [answer, full, gone, other])
+    assert read_answers(tmp_path / ANSWERS, "dev") == [answer, full, gone]
     assert read_answers(tmp_path / ANSWERS, "further/dev") == [other]
     assert len((tmp_path / ANSWERS).read_bytes().splitlines()) == 4
     (tmp_path / ANSWERS).write_text('\n{"set": "dev", "index": "0"}\n', encoding="utf-8")

@@ -28,8 +28,8 @@ def scored(
         rows = [f"{len(e.linked.text) / 7:.3f}\t{e.linked.text}\n" for e in part]
         (tmp_path / f"{name}.tsv").write_text("".join(rows), encoding="utf-8")
     files = {name: str(tmp_path / f"{name}.tsv") for name in ("train", "dev")}
-    own = {"task": "regression", "format": "scores", "link": True, **files}
-    fields = experiment.model_dump() | {"task": experiment.task | own, "metric": "pearson"}
+    task_fields = {"task": "regression", "format": "scores", "link": True, **files}
+    fields = experiment.model_dump() | {"task": experiment.task | task_fields, "metric": "pearson"}
     return Experiment.read(None, fields | {"pretraining": None, "methods": {"kbert": {}}})
 
 

@@ -45,11 +45,16 @@ def test_won_is_right_in_more_than_half_of_the_seeds(
         for seed, answer in enumerate(answers):
             key = RunKey(name, knowledge, seed)  # type: ignore[arg-type]
             write_run(runs, key, [answer] + ["a"] * (N - 1))
-    found = differences(finished(runs), Judge(runs), "kbert")
-    assert [(each.index, each.is_won) for each in found] == [(0, is_won)][: is_won is not None]
+    changed_items = differences(finished(runs), Judge(runs), "kbert")
+    assert [(each.index, each.is_won) for each in changed_items] == [(0, is_won)][
+        : is_won is not None
+    ]
     if ours == "aab":
-        told = {"knowledge true": "a (2 of 3), b (1 of 3)", "none": "z (2 of 3), a (1 of 3)"}
-        assert found[0].answers == told
+        answers_of_item = {
+            "knowledge true": "a (2 of 3), b (1 of 3)",
+            "none": "z (2 of 3), a (1 of 3)",
+        }
+        assert changed_items[0].answers == answers_of_item
 
 
 def test_tags_are_right_word_by_word(data: Path, tmp_path: Path) -> None:
@@ -67,14 +72,16 @@ def test_tags_are_right_word_by_word(data: Path, tmp_path: Path) -> None:
         rows = [row | {"index": i, "group": str(i), "predicted": list(tags)} for i in range(2)]
         text = "".join(json.dumps(each) + "\n" for each in rows)
         (tmp_path / record.run / ANSWERS).write_text(text, encoding="utf-8")
-    found = differences(finished(runs), Judge(runs), "kbert")
-    assert [each.is_won for each in found] == [True, True]
+    changed_items = differences(finished(runs), Judge(runs), "kbert")
+    assert [each.is_won for each in changed_items] == [True, True]
 
 
 def test_what_the_file_says_of_itself_is_shown(data: Path, tmp_path: Path) -> None:
-    own = {"differs": "Five <shots>.", "notes": ("<b>One</b> host.", "Two graphs.")}
+    statements = {"differs": "Five <shots>.", "notes": ("<b>One</b> host.", "Two graphs.")}
     stage = {"text": "trex", "n_texts": 100_000, "training": {"steps": 1, "batch_size": 2}}
-    plan = Experiment.read(None, experiment_of("tiny", **own).model_dump() | {"pretraining": stage})
+    plan = Experiment.read(
+        None, experiment_of("tiny", **statements).model_dump() | {"pretraining": stage}
+    )
     runs = Study(ComparisonTrial(plan, data, tmp_path))
     for key in planned_runs(["kbert"], [], 1):
         record = write_run(runs, key, ["a"] * N)
@@ -88,13 +95,13 @@ def test_what_the_file_says_of_itself_is_shown(data: Path, tmp_path: Path) -> No
         "<p>What differs: Five &lt;shots&gt;.</p><p>&lt;b&gt;One&lt;/b&gt; host.</p>"
         "<p>Two graphs.</p>"
     )
-    bare = dataclasses.replace(compared, experiment=experiment_of("tiny"))
-    assert _published(bare) == ()
-    assert "No continued pre-training." in conditions(bare)
+    without_statements = dataclasses.replace(compared, experiment=experiment_of("tiny"))
+    assert _published(without_statements) == ()
+    assert "No continued pre-training." in conditions(without_statements)
     old = [dataclasses.replace(r, records=(dataclasses.replace(r.record, costs={}),))
            for r in compared.rows]  # fmt: skip
-    told = conditions(dataclasses.replace(compared, rows=tuple(old)))
-    assert "the same linked sentences (trex; 100,000 were requested)" in told
+    lines = conditions(dataclasses.replace(compared, rows=tuple(old)))
+    assert "the same linked sentences (trex; 100,000 were requested)" in lines
 
 
 def test_a_control_is_left_out_of_the_pairs_only_if_all_its_runs_are_copies(
@@ -135,11 +142,11 @@ def test_a_gain_is_told_where_it_lies_and_the_contrast_that_was_named(
     has_fact = [trait.has_fact for trait in traits]
     n_facts = sum(has_fact)
     assert 5 < n_facts < N - 5
-    told = np.random.default_rng(0)
+    noise = np.random.default_rng(0)
     for seed in range(3):
         for name, kind in (("none", "off"), ("kbert", "true"), ("kbert", "shuffled")):
             right = np.array(has_fact) if kind == "true" else np.zeros(N, bool)
-            right = right ^ (told.random(N) < 0.1)
+            right = right ^ (noise.random(N) < 0.1)
             record = write_run(runs, RunKey(name, kind, seed), ["za"[int(r)] for r in right])  # type: ignore[arg-type]
             named = plan.model_dump(mode="json")
             runs.keep(dataclasses.replace(record, primary=named, costs=COSTS))

@@ -94,7 +94,7 @@ def forecast_of(*times: float, reporter: Any = None) -> tuple[RunForecast, list[
     return RunForecast(reporter, lines.append, lambda: clock), lines
 
 
-def test_a_comparison_is_foretold_once_for_all_its_runs() -> None:
+def test_a_comparison_has_one_forecast_for_all_its_runs() -> None:
     keys = list(planned_runs(["kbert"], ["off", "shuffled"], 1))
     forecast, lines = forecast_of(50.0, 53.0, 56.0, 59.0)
     works = (RunWork(0, 100, 60), RunWork(0, 200, 60), RunWork(), RunWork(300, 200, 60))
@@ -125,7 +125,7 @@ def test_what_runs_took_corrects_the_forecast_of_runs_like_them() -> None:
     assert forecast.left() == ", about 15.0 minutes left"
 
 
-def test_short_comparisons_are_not_foretold_and_records_are_handed_on() -> None:
+def test_short_comparisons_have_no_forecast_and_records_are_handed_on() -> None:
     got: list[Any] = []
 
     class Bar:

@@ -31,44 +31,44 @@ def item(*entities: str, pair: tuple[str, str] | None = None, words: int = 1) ->
 
 
 def test_traits_by_hand(graph: KnowledgeGraph) -> None:
-    asked = [
+    items = [
         item("a", words=2), item("c"), item("unknown"), item(), item("b", "c"),
         item("a", "b", pair=("a", "b")), item("b", pair=("a", "b")),
     ]  # fmt: skip
-    found = item_traits(asked, [item("a"), item("b")], graph)
-    assert [t.has_entity for t in found] == [True, True, False, False, True, True, True]
-    assert [t.has_fact for t in found] == [True, False, False, False, True, True, False]
-    assert [t.degree for t in found] == [3, 0, 0, 0, 2, 3, 2]
-    assert [t.popularity for t in found] == [0, 0, 0, 0, 2, 2, 2]
-    assert [t.is_seen for t in found] == [True, False, True, True, False, True, True]
-    assert [t.n_words for t in found] == [2, 1, 1, 0, 1, 1, 1]
-    made = slices(found)
-    strata = made[KNOWLEDGE]
+    traits = item_traits(items, [item("a"), item("b")], graph)
+    assert [t.has_entity for t in traits] == [True, True, False, False, True, True, True]
+    assert [t.has_fact for t in traits] == [True, False, False, False, True, True, False]
+    assert [t.degree for t in traits] == [3, 0, 0, 0, 2, 3, 2]
+    assert [t.popularity for t in traits] == [0, 0, 0, 0, 2, 2, 2]
+    assert [t.is_seen for t in traits] == [True, False, True, True, False, True, True]
+    assert [t.n_words for t in traits] == [2, 1, 1, 0, 1, 1, 1]
+    slices_ = slices(traits)
+    strata = slices_[KNOWLEDGE]
     assert {name: np.flatnonzero(mask).tolist() for name, mask in strata.items()} == {
         FACT: [0, 4, 5], ENTITY_ALONE: [1, 6], NOTHING: [2, 3],
     }  # fmt: skip
     assert np.flatnonzero(no_fact(strata)).tolist() == [1, 2, 3, 6]
-    assert {name: int(mask.sum()) for name, mask in made["degree"].items()} == {
+    assert {name: int(mask.sum()) for name, mask in slices_["degree"].items()} == {
         "0 to 2": 3, "3": 2,
     }  # fmt: skip
-    assert set(made["entities"]) == {"all seen in training", "one unseen"}
-    assert set(made["mention"]) == {"one word", "two words"}
+    assert set(slices_["entities"]) == {"all seen in training", "one unseen"}
+    assert set(slices_["mention"]) == {"one word", "two words"}
 
 
 def test_every_item_with_an_entity_is_in_one_third(graph: KnowledgeGraph) -> None:
-    asked = [item("a")] * 8 + [item("b")] * 8 + [item("d")] * 8 + [item()] * 4
-    made = slices(item_traits(asked, [], graph))
+    items = [item("a")] * 8 + [item("b")] * 8 + [item("d")] * 8 + [item()] * 4
+    slices_ = slices(item_traits(items, [], graph))
     for kind in ("degree", "popularity", "entities"):
-        assert sum(made[kind].values()).tolist() == [1] * 24 + [0] * 4  # type: ignore[union-attr]
-    assert list(made["degree"]) == ["1", "2", "3"]
-    assert sum(made[KNOWLEDGE].values()).tolist() == [1] * 28  # type: ignore[union-attr]
+        assert sum(slices_[kind].values()).tolist() == [1] * 24 + [0] * 4  # type: ignore[union-attr]
+    assert list(slices_["degree"]) == ["1", "2", "3"]
+    assert sum(slices_[KNOWLEDGE].values()).tolist() == [1] * 28  # type: ignore[union-attr]
     assert not no_fact({FACT: np.ones(3, np.bool_)}).any()
 
 
 def test_a_graph_that_links_lead_nowhere_in_has_no_thirds(graph: KnowledgeGraph) -> None:
-    made = slices(item_traits([item(), item("unknown")], [], graph))
-    assert list(made[KNOWLEDGE]) == [NOTHING]
-    assert made["degree"] == made["entities"] == {}
+    slices_ = slices(item_traits([item(), item("unknown")], [], graph))
+    assert list(slices_[KNOWLEDGE]) == [NOTHING]
+    assert slices_["degree"] == slices_["entities"] == {}
 
 
 @pytest.mark.parametrize(
@@ -76,9 +76,9 @@ def test_a_graph_that_links_lead_nowhere_in_has_no_thirds(graph: KnowledgeGraph)
     [(1, "one word"), (2, "two words"), (3, "more words"), (4, "more words"), (9, "more words")],
 )
 def test_mentions_by_their_words(words: int, name: str, graph: KnowledgeGraph) -> None:
-    found = item_traits([item("a", words=words)], [], graph)
-    assert [trait.n_words for trait in found] == [words]
-    assert list(slices(found)["mention"]) == [name]
+    traits = item_traits([item("a", words=words)], [], graph)
+    assert [trait.n_words for trait in traits] == [words]
+    assert list(slices(traits)["mention"]) == [name]
 
 
 def test_the_longest_mention_of_an_item_counts(graph: KnowledgeGraph) -> None:

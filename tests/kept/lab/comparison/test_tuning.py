@@ -35,15 +35,15 @@ def test_what_a_table_reports_is_not_read_by_a_trial(
     with_plan: Experiment, experiment_root: Path, tmp_path: Path
 ) -> None:
     """Trials ask a share of the training file; no text of dev is trained on or asked."""
-    own = Study(ComparisonTrial(with_plan, experiment_root, tmp_path / "own"))
+    study = Study(ComparisonTrial(with_plan, experiment_root, tmp_path / "own"))
     trial = trial_experiment(with_plan, {"learning_rate": 0.1}, 0.5)
     runs = Study(ComparisonTrial(trial, experiment_root, tmp_path / "trial"))
     key = RunKey("ernie", "true", 0)
     reported = {
-        e.linked.text for e in read_sets(own.trial.config(key), own.trial.data.graph)[0]["dev"]
+        e.linked.text for e in read_sets(study.trial.config(key), study.trial.data.graph)[0]["dev"]
     }
     sets = read_sets(runs.trial.config(key), runs.trial.data.graph)[0]
-    train = {e.linked.text for e in own.trial.data.examples["train"]}
+    train = {e.linked.text for e in study.trial.data.examples["train"]}
     for name in ("train", "dev"):
         texts = {e.linked.text for e in sets[name]}
         assert texts <= train
@@ -62,7 +62,7 @@ def test_halving_is_blind_to_which_knowledge_is_true(
         ("shuffled", 0.001): 0.7, ("true", 0.1): 0.9, ("shuffled", 0.1): 0.2,
         ("off", 0.01): 0.3, ("off", 0.001): 0.2, ("off", 0.1): 0.1,
     }  # fmt: skip
-    asked: list[tuple[str, float, int, int]] = []
+    trials: list[tuple[str, float, int, int]] = []
 
     class Runs:
         def __init__(self, experiment: Experiment, *_: Any) -> None:
@@ -70,7 +70,7 @@ def test_halving_is_blind_to_which_knowledge_is_true(
 
         def record(self, key: RunKey) -> float:
             steps = self.training["steps"]
-            asked.append((key.method, self.training["learning_rate"], steps, key.seed))
+            trials.append((key.method, self.training["learning_rate"], steps, key.seed))
             return scores[key.knowledge, self.training["learning_rate"]]
 
     class Reader:
@@ -85,20 +85,22 @@ def test_halving_is_blind_to_which_knowledge_is_true(
     monkeypatch.setattr(tuning, "ComparisonTrial", Runs)
     monkeypatch.setattr(tuning, "Study", lambda trial: trial)
     monkeypatch.setattr(tuning, "Judge", Reader)
-    found = tune(
+    tuned = tune(
         with_plan, root=tmp_path, folder=tmp_path, methods=["ernie"], controls=["shuffled"]
     )
-    assert found is not None
-    assert found["ernie"].training == {"learning_rate": 0.001}
-    assert found["none"].training == {"learning_rate": 0.01}
-    told = [(t["learning_rate"], t["budget"], round(t["score"], 3)) for t in found["ernie"].trials]
-    assert told[:3] == [(0.01, 0.5, 0.5), (0.001, 0.5, 0.65), (0.1, 0.5, 0.55)]
-    assert told[3:] == [(0.001, 1.0, 0.65), (0.1, 1.0, 0.55)]
-    assert {steps for *_, steps, _ in asked} == {1, 2}
-    by_row = [sum(name == each[0] for each in asked) for name in ("none", "ernie")]
+    assert tuned is not None
+    assert tuned["ernie"].training == {"learning_rate": 0.001}
+    assert tuned["none"].training == {"learning_rate": 0.01}
+    tuned_trials = [
+        (t["learning_rate"], t["budget"], round(t["score"], 3)) for t in tuned["ernie"].trials
+    ]
+    assert tuned_trials[:3] == [(0.01, 0.5, 0.5), (0.001, 0.5, 0.65), (0.1, 0.5, 0.55)]
+    assert tuned_trials[3:] == [(0.001, 1.0, 0.65), (0.1, 1.0, 0.55)]
+    assert {steps for *_, steps, _ in trials} == {1, 2}
+    by_row = [sum(name == each[0] for each in trials) for name in ("none", "ernie")]
     assert by_row == [10, 10]  # as many runs for none, with a second seed
-    assert {seed for name, *_, seed in asked if name == "none"} == {0, 1}
-    assert read_choices(with_plan, tmp_path) == found
+    assert {seed for name, *_, seed in trials if name == "none"} == {0, 1}
+    assert read_choices(with_plan, tmp_path) == tuned
     tune(with_plan, root=tmp_path, folder=tmp_path, methods=["kbert"], controls=["shuffled"])
     after = read_choices(with_plan, tmp_path)
     assert after is not None
@@ -141,13 +143,13 @@ def test_a_seed_has_a_first_stage_and_a_shuffle_of_its_own(
         runs = Study(
             ComparisonTrial(changed, experiment_root, tmp_path / "-".join(("r", *redrawn)))
         )
-        made = [runs.run(RunKey("kbert", "shuffled", seed)) for seed in (0, 1)]
-        return len({record.costs["pretraining"] for record in made if record is not None})
+        records = [runs.run(RunKey("kbert", "shuffled", seed)) for seed in (0, 1)]
+        return len({record.costs["pretraining"] for record in records if record is not None})
 
     assert (stages(), stages("first stage"), stages("controls")) == (1, 2, 2)
 
 
-def test_the_command_chooses_rates_and_shows_the_common_one_beside(
+def test_the_command_chooses_rates_and_shows_the_common_one(
     experiment: Experiment, experiment_root: Path, tmp_path: Path
 ) -> None:
     import yaml
@@ -163,14 +165,14 @@ def test_the_command_chooses_rates_and_shows_the_common_one_beside(
     more = ["--controls", "shuffled", "--seeds", "1", "-o", str(tmp_path / "runs")]
     done = CliRunner().invoke(app, ["compare", *flags, *more])
     assert done.exit_code == 0, done.output
-    found = json.loads((tmp_path / "runs/tiny-tuned.json").read_text())
-    assert [(cells["method"], cells["knowledge"]) for cells in found["rates"]] == [
+    chosen = json.loads((tmp_path / "runs/tiny-tuned.json").read_text())
+    assert [(cells["method"], cells["knowledge"]) for cells in chosen["rates"]] == [
         ("none", "off"), ("K-BERT", "true"), ("K-BERT", "shuffled"),
     ]  # fmt: skip
-    assert {cells["trials"] for cells in found["rates"]} == {"2"}
+    assert {cells["trials"] for cells in chosen["rates"]} == {"2"}
     page = (tmp_path / "runs/tiny-tuned.md").read_text()
     assert "| at the common rate |" in page.partition("## Learning rates")[2]
     assert json.loads((tmp_path / "runs/tiny.json").read_text())["rates"] == []
-    shown = CliRunner().invoke(app, ["report", str(tmp_path / "runs"), *flags])
-    assert shown.exit_code == 0, shown.output
+    reported = CliRunner().invoke(app, ["report", str(tmp_path / "runs"), *flags])
+    assert reported.exit_code == 0, reported.output
     assert "Chosen by each row" in (tmp_path / "runs/tiny-tuned.html").read_text()

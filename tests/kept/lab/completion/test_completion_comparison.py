@@ -213,16 +213,16 @@ def test_compare_runs_and_resumes(
 
     with pytest.raises(Crash):
         compare(split, config, tmp_path, announce=crash_at_off)
-    told: list[str] = []
-    completion = compare(split, config, tmp_path, announce=told.append)
-    assert [line.partition(", at most")[0] for line in told[4:6]] == [
+    lines: list[str] = []
+    completion = compare(split, config, tmp_path, announce=lines.append)
+    assert [line.partition(", at most")[0] for line in lines[4:6]] == [
         "5/9 colake, knowledge true, seed 0: done before",
         "6/9 colake, knowledge off, seed 0: running",
     ]
     whole = compare(split, config, tmp_path / "whole")
     _check(completion)
     for setting in ("transductive", "inductive"):
-        one, other = (to_json(found)["settings"][setting] for found in (completion, whole))
+        one, other = (to_json(result)["settings"][setting] for result in (completion, whole))
         for values in (one, other):
             for row in values["rows"]:
                 for record in row["records"]:
@@ -232,12 +232,12 @@ def test_compare_runs_and_resumes(
     assert "## Inductive" in markdown
     assert "| TransE | — | — | — | an entity has no trained vector |" in markdown
     assert "| CoLAKE | TransE, knowledge true |" in markdown
-    told.clear()
-    compare(split, config, tmp_path, announce=told.append)
-    assert all("done before" in line for line in told)
+    lines.clear()
+    compare(split, config, tmp_path, announce=lines.append)
+    assert all("done before" in line for line in lines)
     other_config = config.model_copy(update={"n_negatives": 9})
-    compare(split, other_config, tmp_path, announce=told.append)
-    assert [line.partition(",")[0] for line in told[9:] if "running" in line] == [
+    compare(split, other_config, tmp_path, announce=lines.append)
+    assert [line.partition(",")[0] for line in lines[9:] if "running" in line] == [
         *(f"{n}/9 colake" for n in (5, 6, 7)), *(f"{n}/9 colake-hidden" for n in (8, 9)),
     ]  # fmt: skip
 
@@ -283,18 +283,18 @@ def test_differences_are_of_reciprocal_ranks_and_seeds_are_drawn(
     plan = config.model_copy(update={"seeds": 2, "scorers": ("transe",)})
     runs = Study(CompletionTrial(plan, split, tmp_path))
     keys = [RunKey(name, "true", seed) for seed in (0, 1) for name in ("transe", COLAKE)]
-    ran = run_all(runs, keys, announce=print)
-    assert len({record.run for record in ran.done.values()}) == 4
-    compared = summarise(runs, ran)
+    outcome = run_all(runs, keys, announce=print)
+    assert len({record.run for record in outcome.done.values()}) == 4
+    compared = summarise(runs, outcome)
     (pair,) = compared.pairs
     mrr = [
-        [ran.done[RunKey(name, "true", seed)].scores["transductive"]["mrr"] for seed in (0, 1)]
+        [outcome.done[RunKey(name, "true", seed)].scores["transductive"]["mrr"] for seed in (0, 1)]
         for name in (COLAKE, "transe")
     ]
     assert mrr[1][0] != mrr[1][1]
     assert pair.effect.estimate == pytest.approx(np.mean(mrr[0]) - np.mean(mrr[1]))
     assert pair.effect.n_seeds == 2
-    answers = read_answers(tmp_path / ran.done[keys[0]].run / ANSWERS, "transductive")
+    answers = read_answers(tmp_path / outcome.done[keys[0]].run / ANSWERS, "transductive")
     assert [answer.gold[0] for answer in answers] == [
         example.relation for example in split.tests["transductive"]
     ]
@@ -307,10 +307,10 @@ def test_differences_are_of_reciprocal_ranks_and_seeds_are_drawn(
     assert [answer.traits["degree"] for answer in answers if answer.traits] == [
         degrees[head] for head in heads
     ]
-    path = tmp_path / ran.done[keys[0]].run / ANSWERS
+    path = tmp_path / outcome.done[keys[0]].run / ANSWERS
     write_answers(path, [msgspec.structs.replace(answers[0], counts=None)])
     with pytest.raises(CheckpointError, match=r"predictions.jsonl has no answers .* remove its"):
-        summarise(runs, ran)
+        summarise(runs, outcome)
 
 
 def test_ranks_of_0_1_are_refused_with_the_remedy(
@@ -331,8 +331,8 @@ def test_an_address_is_of_what_the_ranks_depend_on(
     first, *rest = split.train
     if changed == "graph":
         graph = split.context_graph
-        fewer = graph.with_triples(graph.triples[::2], note="every other")
-        split = dataclasses.replace(split, context_graph=fewer)
+        smaller = graph.with_triples(graph.triples[::2], note="every other")
+        split = dataclasses.replace(split, context_graph=smaller)
     elif changed == "sentence":
         split = dataclasses.replace(split, train=tuple(rest))
     elif changed == "relation":

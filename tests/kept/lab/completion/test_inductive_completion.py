@@ -108,12 +108,12 @@ def test_tables_answer_about_seen_entities_alone(split: InductiveSplit):
         training={"n_epochs": 2, "batch_size": 30, "learning_rate": 0.1, "validate_every": 1},
     )  # fmt: skip
     text = np.zeros((split.graph.n_entities, 2), np.float32)
-    asked = run_method(method, split, text=text, sampled=SampledConfig(), seed=0)
-    assert asked.skipped == {"test": "an entity has no trained vector"}
-    assert set(asked.scores) == {"transductive"}
+    result = run_method(method, split, text=text, sampled=SampledConfig(), seed=0)
+    assert result.skipped == {"test": "an entity has no trained vector"}
+    assert set(result.scores) == {"transductive"}
     n = 2 * len(split.parts["transductive"].queries)
-    assert asked.scores["transductive"]["filtered"]["conditions"]["n_scored"] == n
-    assert len(asked.questions["transductive/rr"]) == n
+    assert result.scores["transductive"]["filtered"]["conditions"]["n_scored"] == n
+    assert len(result.questions["transductive/rr"]) == n
 
 
 def test_text_that_tells_the_answer_is_used(split: InductiveSplit):
@@ -123,13 +123,13 @@ def test_text_that_tells_the_answer_is_used(split: InductiveSplit):
     graph = {"kind": "graph", "features": "text", "layers": "none", "width": 8}
     training = {"n_epochs": 60, "batch_size": 40, "learning_rate": 0.05, "optimiser": "adam"}
     method = GraphMethod(**graph, training=training)
-    asked = run_method(method, split, text=text, sampled=SampledConfig(), seed=0)
+    result = run_method(method, split, text=text, sampled=SampledConfig(), seed=0)
     degree = run_method(
         DegreeMethod(kind="degree"), split, text=text, sampled=SampledConfig(), seed=0
     )
-    ours, theirs = (a.scores["test"]["filtered"]["mrr"] for a in (asked, degree))
+    ours, theirs = (a.scores["test"]["filtered"]["mrr"] for a in (result, degree))
     assert ours > theirs + 0.05
-    low, high = asked.scores["test"]["mrr_interval"]
+    low, high = result.scores["test"]["mrr_interval"]
     assert low < ours < high
 
 
@@ -149,9 +149,9 @@ def test_a_kepler_run_answers_about_unseen_entities(split: InductiveSplit, keple
     """Scores are those of the descriptions read one by one, under the run's own relations."""
     graph = KnowledgeGraph.open(kepler / "kg")
     assert graph.n_entities == split.train.n_entities < split.graph.n_entities
-    found = open_kepler_run(kepler).on(split.graph, split.train.context)
+    answerer = open_kepler_run(kepler).on(split.graph, split.train.context)
     entities = split.parts["test"].entities
-    part = found.of(entities)
+    part = answerer.of(entities)
     triples = torch.from_numpy(split.parts["test"].queries[:3])
     model = KnowledgeForPreTraining.from_pretrained(kepler)
     slow = description_scores(
@@ -189,7 +189,7 @@ def test_text_methods_answer_every_part(split: InductiveSplit, host: Path, keple
         mapped,
     )
     for method in methods:
-        asked = run_method(method, split, text=text, sampled=SampledConfig(), seed=0)
-        assert set(asked.scores) == {"test", "transductive"}
-        assert not asked.skipped
-    assert asked.costs["n_parameters"] == 16 * 4 + 4 + 2 * split.graph.n_relations * 4
+        result = run_method(method, split, text=text, sampled=SampledConfig(), seed=0)
+        assert set(result.scores) == {"test", "transductive"}
+        assert not result.skipped
+    assert result.costs["n_parameters"] == 16 * 4 + 4 + 2 * split.graph.n_relations * 4

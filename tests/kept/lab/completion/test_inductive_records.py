@@ -99,9 +99,9 @@ def test_a_kepler_run_trained_further_is_asked_again_and_its_steps_are_told(
     other = kepler.model_copy(update={"options": {"n_tokens": 24, "gamma": 2.0}})
     monkeypatch.setattr(script, "kepler_run", lambda *_: None)
     assert "| KEPLER |" not in command(methods, tmp_path, monkeypatch, kepler=other)
-    told = capsys.readouterr().out
-    assert "kepler-a was trained with options: {'n_tokens': 24}, now" in told
-    assert "weights: 4 records" in told
+    output = capsys.readouterr().out
+    assert "kepler-a was trained with options: {'n_tokens': 24}, now" in output
+    assert "weights: 4 records" in output
 
 
 def test_a_cut_kepler_run_and_one_on_other_triples_are_not_taken(
@@ -110,12 +110,12 @@ def test_a_cut_kepler_run_and_one_on_other_triples_are_not_taken(
     graph, options = training_graph(split), {"n_tokens": 24}
     training = TrainConfig(steps=1, batch_size=2, gradient_norms_every=None)
     train_kepler(graph, tmp_path, host=str(host), options=options, training=training)
-    told = read_kepler_state(tmp_path)
-    assert told is not None
-    assert (told["step"], told["n_steps"], told["triples"]) == (1, 1, graph.content_hash)
-    fewer = graph.with_triples(graph.triples[1:], note="fewer")
+    state = read_kepler_state(tmp_path)
+    assert state is not None
+    assert (state["step"], state["n_steps"], state["triples"]) == (1, 1, graph.content_hash)
+    smaller = graph.with_triples(graph.triples[1:], note="fewer")
     with pytest.raises(ConfigError, match="holds another graph"):
-        train_kepler(fewer, tmp_path, host=str(host), options=options, training=training)
+        train_kepler(smaller, tmp_path, host=str(host), options=options, training=training)
     with (tmp_path / "model.safetensors").open("ab") as weights:
         weights.write(b" ")
     assert read_kepler_state(tmp_path) is None

@@ -86,11 +86,11 @@ def test_same_seed_same_split(examples: list[RelationExample], world: KnowledgeG
 
 
 def test_too_many_are_refused(examples: list[RelationExample], world: KnowledgeGraph) -> None:
-    ask = {"n_valid": 0, "generator": np.random.default_rng(0), "inductive_heads": ["p00"]}
+    sizes = {"n_valid": 0, "generator": np.random.default_rng(0), "inductive_heads": ["p00"]}
     with pytest.raises(ConfigError, match="n_inductive is 9, but only 3 facts"):
-        split_examples(examples, world, n_transductive=1, n_inductive=9, **ask)
+        split_examples(examples, world, n_transductive=1, n_inductive=9, **sizes)
     with pytest.raises(ConfigError, match=r"n_valid \+ n_transductive is 999"):
-        split_examples(examples, world, n_transductive=999, n_inductive=1, **ask)
+        split_examples(examples, world, n_transductive=999, n_inductive=1, **sizes)
 
 
 def test_shuffled_objects_keep_degrees(world: KnowledgeGraph) -> None:

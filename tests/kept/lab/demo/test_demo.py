@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 from kept.apps.cli import app
 from kept.errors import CheckpointError
 from kept.hosts import load_tokenizer
-from kept.lab.comparison.experiment import Experiment, shipped_experiments
+from kept.lab.comparison.experiment import Experiment
+from kept.lab.comparison.files import shipped_experiments
 from kept.lab.demo.methods import compare_methods
 from tests.kept.tiny_hosts import tiny_host
 
@@ -89,7 +90,7 @@ def test_demo_leaves_an_offline_report_and_resumes(tmp_path: Path, narrow: Path)
         assert heading in report
     results = json.loads((run / "results.json").read_text())
     settings = results["completion"]["settings"]
-    assert [len(found["rows"]) for found in settings.values()] == [8, 7]
+    assert [len(methods_of_setting["rows"]) for methods_of_setting in settings.values()] == [8, 7]
     assert list(settings) == ["transductive", "inductive"]
     assert len(results["private"]["seeds"]["true"]) == 2
     again = CliRunner().invoke(app, command)
@@ -103,9 +104,9 @@ def test_demo_leaves_an_offline_report_and_resumes(tmp_path: Path, narrow: Path)
     compared = CliRunner().invoke(app, [*command, *options])
     assert compared.exit_code == 0, compared.output
     assert "1/1 none, knowledge off, seed 0: running" in compared.output
-    found = json.loads((run / "results.json").read_text())["methods"]
-    (row,) = found["methods"]["rows"]
-    (other,) = found["methods-inductive"]["rows"]
+    results_of_methods = json.loads((run / "results.json").read_text())["methods"]
+    (row,) = results_of_methods["methods"]["rows"]
+    (other,) = results_of_methods["methods-inductive"]["rows"]
     assert (row["method"], row["n"]) == ("none", 20)
     assert (other["method"], other["n"]) == ("none", 15)
     assert row["records"][0]["run"] == other["records"][0]["run"]  # one run answers both
@@ -128,19 +129,19 @@ def test_runs_of_0_1_are_refused_with_the_remedy(tmp_path: Path) -> None:
 def test_ranks_of_0_1_are_refused_before_anything_is_run(tmp_path: Path) -> None:
     (tmp_path / "kg").mkdir()
     (tmp_path / "ranks-true.json").touch()
-    found = CliRunner().invoke(app, ["demo", "--output", str(tmp_path)])
-    assert found.exit_code == 1
-    told = f"{found.output} {found.exception}".replace("\n", " ")
-    assert "ranks-true.json is of kept 0.1" in told
+    outcome = CliRunner().invoke(app, ["demo", "--output", str(tmp_path)])
+    assert outcome.exit_code == 1
+    message = f"{outcome.output} {outcome.exception}".replace("\n", " ")
+    assert "ranks-true.json is of kept 0.1" in message
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kg", "ranks-true.json"]
 
 
 def test_the_command_refuses_unknown_methods(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    found = CliRunner().invoke(app, ["demo", "--methods", "kbird", "--output", str(run)])
-    assert found.exit_code != 0
-    assert "kbird" in f"{found.output} {found.exception}"
+    outcome = CliRunner().invoke(app, ["demo", "--methods", "kbird", "--output", str(run)])
+    assert outcome.exit_code != 0
+    assert "kbird" in f"{outcome.output} {outcome.exception}"
     assert not run.exists()
-    found = CliRunner().invoke(app, ["demo", "--budget-minutes", "3", "--output", str(run)])
-    assert found.exit_code != 0
+    outcome = CliRunner().invoke(app, ["demo", "--budget-minutes", "3", "--output", str(run)])
+    assert outcome.exit_code != 0
     assert not run.exists()

@@ -100,9 +100,9 @@ def relations(n: int, seed: int) -> PrivateWorld:
     records += _classes("K", KINDS, "line of business")
     rows = []
     for i in range(n):
-        own, other = draws.integers(len(KINDS), size=2).tolist()
+        kind, other = draws.integers(len(KINDS), size=2).tolist()
         records += [
-            Triple(f"C{i}", "line of business", f"K{own}"),
+            Triple(f"C{i}", "line of business", f"K{kind}"),
             Triple(f"C{n + i}", "line of business", f"K{other}"),
         ]
         rows.append(

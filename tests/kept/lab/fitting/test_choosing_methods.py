@@ -137,3 +137,44 @@ def test_a_trial_survives_its_file() -> None:
 def test_a_candidate_names_its_rates_where_they_are_others() -> None:
     assert str(Candidate("kbert")) == "kbert"
     assert str(Candidate("kbert", 0.3)) == "kbert, rates x 0.3"
+
+
+def test_the_course_of_a_choice_line_by_line() -> None:
+    """Of equals, the method that a short budget leaves out first is not tried for longer."""
+    lines: list[str] = []
+    scores = {"none": 10, "words": 30, "colake": 15, "kbert": 20, "ernie": 20}
+    methods = ["words", "kbert", "colake", "ernie"]
+    choice = choose(methods, runner(scores), seconds=99, announce=lines.append)
+    none, words, kbert, colake, ernie = (
+        f"{name}: {score} on dev"
+        for name, score in (
+            ("none (no graph)", "0.250"), ("words", "0.750"), ("kbert", "0.500"),
+            ("colake", "0.375"), ("ernie", "0.500"),
+        )
+    )  # fmt: skip
+    longer = [f"{each} (160 steps, 1 s)" for each in (none, words, kbert)]
+    assert lines == [
+        f"{none} (40 steps, 1 s)",
+        *(f"{each} (80 steps, 1 s)" for each in (words, kbert, colake, ernie)),
+        *longer,
+        *(line.replace(":", ", rates x 0.3:") for line in longer),
+    ]
+    assert choice.why == ("on dev 0.750 with words, 0.250 without the graph (p = 9.5e-07)"), (
+        "one-sided: 20 items that only words has right"
+    )
+    steps = [choice.trial_of(Candidate(name)) for name in ("words", "colake", "knowbert")]
+    assert [trial and trial.steps for trial in steps] == [160, 80, None]
+    assert choice.solved_in() is None
+
+
+def test_a_method_is_taken_where_training_without_the_graph_failed() -> None:
+    choice = choose(["words", "kbert"], runner({"words": 10}), seconds=99)
+    words, none = Candidate("words"), Candidate("none")
+    assert (choice.chosen, choice.baseline, choice.rival) == (words, none, words)
+    assert choice.why == "training without the graph failed"
+    assert choice.trial_of(none) is None, "it failed"
+
+
+def test_a_forecast_scales_the_steps_alone() -> None:
+    trial = Trial(Candidate("words"), 40, 0.5, 10.0, in_steps=8.0)
+    assert [trial.forecast(steps) for steps in (0, 40, 100)] == [2.0, 10.0, 22.0]

@@ -32,7 +32,7 @@ TINY = {"methods": "words", "budget": 0.001}
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def folder(tmp_path: Path) -> Path:
     """A folder with the world of roles, forty people."""
     WORLDS["roles"](40, 0).write(tmp_path)
     return tmp_path
@@ -62,9 +62,9 @@ def test_each_world_is_fitted_and_its_folder_opens(name: str, tmp_path: Path, ho
     assert set(labels) <= known
 
 
-def test_the_command_prints_scores_and_the_verdict(place: Path, host: Path) -> None:
+def test_the_command_prints_scores_and_the_verdict(folder: Path, host: Path) -> None:
     arguments = [
-        "fit", str(place / "data.csv"), "--kg", str(place / "kg"), "-o", str(place / "run"),
+        "fit", str(folder / "data.csv"), "--kg", str(folder / "kg"), "-o", str(folder / "run"),
         "--host", str(host), "--methods", "words", "--budget", "0.001",
     ]  # fmt: skip
     done = CliRunner().invoke(app, arguments)
@@ -72,17 +72,42 @@ def test_the_command_prints_scores_and_the_verdict(place: Path, host: Path) -> N
     assert "task: mention, " in done.output
     assert "always the most frequent answer" in done.output
     assert re.search(r"took .* reading and linking, .* choosing, .*forecast", done.output)
-    assert (place / "run/README.md").is_file()
+    assert (folder / "run/README.md").is_file()
     again = CliRunner().invoke(app, arguments)
     assert again.exit_code == 1
     assert "give a new folder" in again.output
 
 
+def test_what_predict_reads_of_a_fit_is_sealed(place: Path, host: Path) -> None:
+    """A finished run: other links or columns in fit.json are refused, trials are removed whole."""
+    call = {"kg": place / "kg", "output": place / "run", "host": str(host), **TINY}
+    kept.fit(place / "data.csv", **call)
+    path = place / "run/fit.json"
+    whole = path.read_bytes()
+    method = b'"link_method": "prior"'
+    assert method in whole
+    path.write_bytes(whole.replace(method, b'"link_method": "dense"'))
+    with pytest.raises(CheckpointError, match=r"fit\.json was altered"):
+        Predictor.from_pretrained(place / "run")
+    path.write_bytes(whole)
+    Predictor.from_pretrained(place / "run")
+    (place / "run/.search.part").mkdir()  # as a process leaves it that died while it removed them
+    with pytest.raises(ExistsError, match="its run of kept fit is finished; give a new folder"):
+        kept.fit(place / "data.csv", **call)
+    assert not (place / "run/.search.part").exists()
+
+
+def test_a_fit_that_died_before_it_wrote_anything_begins_anew(place: Path, host: Path) -> None:
+    (place / "run/search").mkdir(parents=True)
+    call = {"kg": place / "kg", "output": place / "run", "host": str(host), **TINY}
+    assert kept.fit(place / "data.csv", **call)["kind"] == "mention"
+
+
 def test_an_interrupted_fit_goes_on_with_the_trials_it_has(
-    place: Path, host: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, host: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = FitOptions.read(None, {
-        "data": place / "data.csv", "kg": place / "kg", "output": place / "run",
+        "data": folder / "data.csv", "kg": folder / "kg", "output": folder / "run",
         "host": str(host), "methods": "words", "budget": 0.001,
     })  # fmt: skip
     real, trained = run_module.train, []
@@ -96,74 +121,78 @@ def test_an_interrupted_fit_goes_on_with_the_trials_it_has(
     monkeypatch.setattr(run_module, "train", killed)
     with pytest.raises(KeyboardInterrupt):
         fit(options)
-    first = (place / "run/search/none-1-40.json").read_bytes()
+    first = (folder / "run/search/none-1-40.json").read_bytes()
     result = fit(options)
-    assert trained.count(place / "run/search/none-1-40") == 1
+    assert trained.count(folder / "run/search/none-1-40") == 1
     assert json.loads(first)["score"] == result.trials[0].score
     assert result.trials[0].candidate == Candidate("none")
 
 
-def test_an_unfinished_fit_of_other_options_is_refused(place: Path, host: Path) -> None:
+def test_an_unfinished_fit_of_other_options_is_refused(folder: Path, host: Path) -> None:
     fields = {
-        "data": place / "data.csv", "kg": place / "kg", "output": place / "run", "host": str(host),
+        "data": folder / "data.csv", "kg": folder / "kg", "output": folder / "run",
+        "host": str(host),
     }  # fmt: skip
-    (place / "run/search").mkdir(parents=True)
+    (folder / "run/search").mkdir(parents=True)
     options = FitOptions.read(None, fields)
     request = run_module.request_of(options) | {"seed": 7}
-    (place / "run/search/options.json").write_text(json.dumps(request), encoding="utf-8")
+    (folder / "run/search/options.json").write_text(json.dumps(request), encoding="utf-8")
     with pytest.raises(ExistsError, match="an unfinished run with other options"):
         fit(options)
 
 
 def test_a_table_with_other_columns_names_them_and_leaves_the_folder_free(
-    place: Path, host: Path
+    folder: Path, host: Path
 ) -> None:
-    text = (place / "data.csv").read_text(encoding="utf-8")
-    (place / "other.csv").write_text(text.replace("label", "role", 1), encoding="utf-8")
-    call = {"kg": place / "kg", "output": place / "run", "host": str(host), **TINY}
+    text = (folder / "data.csv").read_text(encoding="utf-8")
+    (folder / "other.csv").write_text(text.replace("label", "role", 1), encoding="utf-8")
+    call = {"kg": folder / "kg", "output": folder / "run", "host": str(host), **TINY}
     with pytest.raises(ConfigError, match=r"no column for label: its columns are .*role") as caught:
-        kept.fit(place / "other.csv", **call)
+        kept.fit(folder / "other.csv", **call)
     assert "--column label=role" in str(caught.value)
-    assert kept.fit(place / "other.csv", column={"label": "role"}, **call)["kind"] == "mention"
+    assert kept.fit(folder / "other.csv", column={"label": "role"}, **call)["kind"] == "mention"
 
 
-def test_the_run_knows_the_columns_that_it_was_given_by_name(place: Path, host: Path) -> None:
-    header, *rows = (place / "data.csv").read_text(encoding="utf-8").splitlines()
+def test_the_run_knows_the_columns_that_it_was_given_by_name(folder: Path, host: Path) -> None:
+    header, *rows = (folder / "data.csv").read_text(encoding="utf-8").splitlines()
     renamed = header.replace("text", "sentence").replace("mention", "who")
-    (place / "mine.csv").write_text("\n".join([renamed, *rows]), encoding="utf-8")
-    call = {"kg": place / "kg", "output": place / "run", "host": str(host), **TINY}
-    kept.fit(place / "mine.csv", column={"text": "sentence", "mention": "who"}, **call)
-    (place / "new.csv").write_text("\n".join([renamed, *rows[:3]]), encoding="utf-8")
-    (place / "usual.csv").write_text("\n".join([header, *rows[:3]]), encoding="utf-8")
+    (folder / "mine.csv").write_text("\n".join([renamed, *rows]), encoding="utf-8")
+    call = {"kg": folder / "kg", "output": folder / "run", "host": str(host), **TINY}
+    kept.fit(folder / "mine.csv", column={"text": "sentence", "mention": "who"}, **call)
+    (folder / "new.csv").write_text("\n".join([renamed, *rows[:3]]), encoding="utf-8")
+    (folder / "usual.csv").write_text("\n".join([header, *rows[:3]]), encoding="utf-8")
     predictions = [
-        [row["prediction"] for row in kept.predict(place / "run", place / name, place / "kg").rows]
+        [
+            row["prediction"]
+            for row in kept.predict(folder / "run", folder / name, folder / "kg").rows
+        ]
         for name in ("new.csv", "usual.csv")
     ]
     assert predictions[0] == predictions[1]
     assert len(predictions[0]) == 3
-    stored = json.loads((place / "run/fit.json").read_text(encoding="utf-8"))
+    stored = json.loads((folder / "run/fit.json").read_text(encoding="utf-8"))
     stored["data"]["columns"] = {"text": 3}
-    (place / "run/fit.json").write_text(json.dumps(stored), encoding="utf-8")
+    (folder / "run/fit.json").write_text(json.dumps(stored), encoding="utf-8")
     with pytest.raises(CheckpointError, match="are not names by use"):
-        kept.predict(place / "run", place / "new.csv", place / "kg")
+        kept.predict(folder / "run", folder / "new.csv", folder / "kg")
 
 
-def test_all_faults_of_a_call_are_named_at_once(place: Path) -> None:
+def test_all_faults_of_a_call_are_named_at_once(folder: Path) -> None:
     with pytest.raises(ConfigError) as caught:
-        kept.fit(place / "data.csv", kg=place / "kg", linker="best", budget=-1.0)
+        kept.fit(folder / "data.csv", kg=folder / "kg", linker="best", budget=-1.0)
     assert "budget" in str(caught.value)
     assert "linker" in str(caught.value)
 
 
-def test_too_few_examples_are_refused_with_a_remedy(place: Path) -> None:
-    (place / "few.csv").write_text("text,label\na b,x\nc d,y\n", encoding="utf-8")
+def test_too_few_examples_are_refused_with_a_remedy(folder: Path) -> None:
+    (folder / "few.csv").write_text("text,label\na b,x\nc d,y\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="give more rows"):
-        kept.fit(place / "few.csv", kg=place / "kg", output=place / "run")
+        kept.fit(folder / "few.csv", kg=folder / "kg", output=folder / "run")
 
 
-def rows(place: Path, *lines: str, header: str = "text,label") -> Path:
-    (place / "rows.csv").write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
-    return place / "rows.csv"
+def rows(folder: Path, *lines: str, header: str = "text,label") -> Path:
+    (folder / "rows.csv").write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
+    return folder / "rows.csv"
 
 
 @pytest.mark.parametrize(
@@ -174,46 +203,46 @@ def rows(place: Path, *lines: str, header: str = "text,label") -> Path:
         ("x", "1 different labels; at least 2 are needed"),
     ],
 )
-def test_labels_that_are_no_classes_are_refused(place: Path, label: str, message: str) -> None:
-    path = rows(place, *[f"A day {i}.,{label.format(i=i)}" for i in range(24)])
+def test_labels_that_are_no_classes_are_refused(folder: Path, label: str, message: str) -> None:
+    path = rows(folder, *[f"A day {i}.,{label.format(i=i)}" for i in range(24)])
     with pytest.raises(ConfigError, match=message):
-        kept.fit(path, kg=place / "kg", output=place / "run", **TINY)
+        kept.fit(path, kg=folder / "kg", output=folder / "run", **TINY)
 
 
-def test_rows_of_one_text_say_why_they_are_too_few(place: Path) -> None:
-    path = rows(place, *[f"A day.,{'xy'[i % 2]}" for i in range(40)])
+def test_rows_of_one_text_say_why_they_are_too_few(folder: Path) -> None:
+    path = rows(folder, *[f"A day.,{'xy'[i % 2]}" for i in range(40)])
     with pytest.raises(ConfigError, match="40 rows of 1 different text or name give 0 training"):
-        kept.fit(path, kg=place / "kg", output=place / "run", **TINY)
+        kept.fit(path, kg=folder / "kg", output=folder / "run", **TINY)
 
 
-def test_tags_that_are_numbers_are_refused_and_labels_of_two_cases_said(place: Path) -> None:
-    path = rows(place, *["Ada left .,1 0 0"] * 24, header="tokens,tags")
+def test_tags_that_are_numbers_are_refused_and_labels_of_two_cases_said(folder: Path) -> None:
+    path = rows(folder, *["Ada left .,1 0 0"] * 24, header="tokens,tags")
     with pytest.raises(ConfigError, match=r"the tags are numbers \(0, 1\); write their names"):
-        kept.fit(path, kg=place / "kg", output=place / "run", **TINY)
-    path = rows(place, *[f"A day {i}.,{'xXy'[i % 3]}" for i in range(30)])
-    options = FitOptions.read(None, {"data": path, "kg": place / "kg", **TINY})
-    notes = read_data(options, KnowledgeGraph.open(place / "kg")).notes
+        kept.fit(path, kg=folder / "kg", output=folder / "run", **TINY)
+    path = rows(folder, *[f"A day {i}.,{'xXy'[i % 3]}" for i in range(30)])
+    options = FitOptions.read(None, {"data": path, "kg": folder / "kg", **TINY})
+    notes = read_data(options, KnowledgeGraph.open(folder / "kg")).notes
     assert notes[1] == "labels that differ by case alone: 'X' and 'x'"
 
 
 @pytest.mark.parametrize("max_words", [16, 32, 64])
 def test_texts_that_are_cut_are_counted_on_the_screen(
-    max_words: int, place: Path, host: Path
+    max_words: int, folder: Path, host: Path
 ) -> None:
     """As many as have more pieces than fit between the first and the last, of the training texts
     for the model that is chosen and its rivals; the remedy only where the host reads more."""
-    lines = (place / "data.csv").read_text(encoding="utf-8").splitlines()
+    lines = (folder / "data.csv").read_text(encoding="utf-8").splitlines()
     rows = list(csv.DictReader(lines))
     for number, n_words in enumerate((20, 50, 70)):
         rows[number]["text"] += " old" * n_words
     splits = ["train"] * 3 + ["dev", "test", "train"] * len(rows)
     rows = [row | {"part": split} for row, split in zip(rows, splits, strict=False)]
-    with (place / "data.csv").open("w", encoding="utf-8", newline="") as file:
+    with (folder / "data.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, [*rows[0]])
         writer.writeheader()
         writer.writerows(rows)
     arguments = [
-        "fit", str(place / "data.csv"), "--kg", str(place / "kg"), "-o", str(place / "run"),
+        "fit", str(folder / "data.csv"), "--kg", str(folder / "kg"), "-o", str(folder / "run"),
         "--host", str(host), "--methods", "none", "--budget", "0.001", "--column", "split=part",
         "--max-words", str(max_words),
     ]  # fmt: skip
@@ -242,32 +271,35 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("damage", DAMAGED)
-def test_a_damaged_part_of_an_unfinished_fit_is_named(damage: str, place: Path, host: Path) -> None:
+def test_a_damaged_part_of_an_unfinished_fit_is_named(
+    damage: str, folder: Path, host: Path
+) -> None:
     options = FitOptions.read(None, {
-        "data": place / "data.csv", "kg": place / "kg", "output": place / "run", "host": str(host),
+        "data": folder / "data.csv", "kg": folder / "kg", "output": folder / "run",
+        "host": str(host),
     })  # fmt: skip
-    (place / "run/search").mkdir(parents=True)
-    (place / "run/search/options.json").write_bytes(DAMAGED[damage])
+    (folder / "run/search").mkdir(parents=True)
+    (folder / "run/search/options.json").write_bytes(DAMAGED[damage])
     with pytest.raises(CheckpointError, match=r"options\.json of an unfinished fit is damaged"):
         fit(options)
     with pytest.raises(CheckpointError, match=r"is damaged .*; remove .*run, and fit again"):
-        run_module.stored_part(place / "run/search/options.json")
-    shutil.rmtree(place / "run")
-    run_module.refuse_foreign(place / "run", options)
+        run_module.stored_part(folder / "run/search/options.json")
+    shutil.rmtree(folder / "run")
+    run_module.refuse_foreign(folder / "run", options)
 
 
-def test_parts_of_an_unfinished_fit_are_no_pipes(place: Path) -> None:
-    os.mkfifo(place / "trial.json")
+def test_parts_of_an_unfinished_fit_are_no_pipes(folder: Path) -> None:
+    os.mkfifo(folder / "trial.json")
     with pytest.raises(KeptError):
-        run_module.stored_part(place / "trial.json")
+        run_module.stored_part(folder / "trial.json")
 
 
 def test_a_full_disk_is_no_outcome_of_a_candidate(
-    place: Path, host: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, host: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It stops the fit; with room again the same command trains what the disk did not take."""
     options = FitOptions.read(None, {
-        "data": place / "data.csv", "kg": place / "kg", "output": place / "run",
+        "data": folder / "data.csv", "kg": folder / "kg", "output": folder / "run",
         "host": str(host), "methods": "none", "budget": 0.001,
     })  # fmt: skip
 
@@ -281,7 +313,7 @@ def test_a_full_disk_is_no_outcome_of_a_candidate(
         patched.setattr(run_module, "train", full)
         with pytest.raises(CheckpointError, match="could not be written"):
             fit(options)
-        assert [path.name for path in (place / "run/search").iterdir()] == ["options.json"]
+        assert [path.name for path in (folder / "run/search").iterdir()] == ["options.json"]
         patched.setattr(run_module, "train", diverged)
         with pytest.raises(ConfigError, match="no candidate could be trained: the loss is nan"):
             fit(options)

@@ -23,7 +23,7 @@ from kg_loaders.errors import DamageError
 N = 12
 
 
-def _made() -> tuple[list[str], list[Analogy], Space]:
+def _analogies() -> tuple[list[str], list[Analogy], Space]:
     """Two relations as two fixed offsets, over random first words: all of it can be told."""
     draws = torch.Generator().manual_seed(0)
     firsts = {name: torch.randn(N, 40, generator=draws) for name in ("one", "two")}
@@ -44,33 +44,33 @@ def _made() -> tuple[list[str], list[Analogy], Space]:
 
 
 def test_offsets_answer_and_random_vectors_do_not() -> None:
-    words, questions, space = _made()
-    found = answer_analogies(space, words, questions)
-    assert found.n == len(questions) == 2 * N * (N - 1)
-    assert found.shares["3CosAdd"].estimate > 0.9
-    assert found.shares["3CosMul"].estimate > 0.9
-    assert found.shares["nearest to c"].estimate < 0.6
+    words, questions, space = _analogies()
+    answered = answer_analogies(space, words, questions)
+    assert answered.n == len(questions) == 2 * N * (N - 1)
+    assert answered.shares["3CosAdd"].estimate > 0.9
+    assert answered.shares["3CosMul"].estimate > 0.9
+    assert answered.shares["nearest to c"].estimate < 0.6
     strange = answer_analogies(random_space(space, 1), words, questions)
     assert strange.shares["3CosAdd"].high < 0.2
-    told, by_chance = (
+    induced, by_chance = (
         induce_relations(each, words, questions) for each in (space, random_space(space, 1))
     )
-    assert told.mean.low > by_chance.mean.high
+    assert induced.mean.low > by_chance.mean.high
     assert by_chance.mean.estimate < 0.45
-    assert told.n_pairs == 2 * N
+    assert induced.n_pairs == 2 * N
 
 
 def test_each_rule_is_its_loop() -> None:
-    words, questions, _ = _made()
+    words, questions, _ = _analogies()
     draws = torch.randn(len(words), 5, generator=torch.Generator().manual_seed(2))
     known = torch.ones(len(words)).bool()
     known[3] = False
     space = Space.of(draws, known)
-    place = {word: i for i, word in enumerate(words)}
+    index = {word: i for i, word in enumerate(words)}
     cos = (space.vectors @ space.vectors.T).tolist()
     right: dict[str, list[bool]] = {"3CosAdd": [], "3CosMul": [], "nearest to c": []}
     for q in questions:
-        a, b, c, d = (place[w] for w in (q.a, q.b, q.c, q.d))
+        a, b, c, d = (index[w] for w in (q.a, q.b, q.c, q.d))
         if 3 in (a, b, c, d):
             continue
         rest = [i for i in range(len(words)) if i not in (a, b, c, 3)]
@@ -83,12 +83,12 @@ def test_each_rule_is_its_loop() -> None:
         }
         for rule, answer in best.items():
             right[rule].append(answer == d)
-    found = answer_analogies(space, words, questions)
+    answered = answer_analogies(space, words, questions)
     for rule, each in right.items():
-        assert found.shares[rule].estimate == pytest.approx(np.mean(each))
-    assert found.n == len(right["3CosAdd"])
-    assert found.n + found.n_left_out == len(questions)
-    assert found.candidates == len(words) - 1
+        assert answered.shares[rule].estimate == pytest.approx(np.mean(each))
+    assert answered.n == len(right["3CosAdd"])
+    assert answered.n + answered.n_left_out == len(questions)
+    assert answered.candidates == len(words) - 1
 
 
 def test_files_are_read_in_both_forms(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_faulty_files_name_the_line(name: str, text: str, says: str, tmp_path: P
 
 
 def test_too_few_words_are_an_error() -> None:
-    words, questions, space = _made()
+    words, questions, space = _analogies()
     nothing = Space.of(space.vectors, torch.zeros(len(words)).bool())
     with pytest.raises(EvaluationError, match="0 of 264 questions"):
         answer_analogies(nothing, words, questions)
@@ -128,19 +128,19 @@ def test_too_few_words_are_an_error() -> None:
 
 
 def test_the_command(tmp_path: Path, host: Path) -> None:
-    words, questions, space = _made()
+    words, questions, space = _analogies()
     lines = [
         f"{w} {' '.join(map(str, v))}" for w, v in zip(words, space.vectors.tolist(), strict=True)
     ]
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("\n".join([f"{len(words)} 40", *lines]) + "\n")
     file = tmp_path / "questions.txt"
-    asked = "\n".join(
+    analogy_lines = "\n".join(
         f": {name}\n"
         + "\n".join(f"{q.a} {q.b} {q.c} {q.d}" for q in questions if q.section == name)
         for name in ("one", "two")
     )
-    file.write_text(asked + "\n")
+    file.write_text(analogy_lines + "\n")
     torch.testing.assert_close(open_space(str(vectors), words).vectors, space.vectors)
     out = tmp_path / "out"
     result = CliRunner().invoke(
@@ -157,7 +157,7 @@ def test_the_command(tmp_path: Path, host: Path) -> None:
 
 
 def test_a_space_no_better_than_random_vectors_says_so() -> None:
-    words, questions, space = _made()
+    words, questions, space = _analogies()
     spaces = {"made": space, "noise": random_space(space, 0), RANDOM: random_space(space, 0)}
     rows = {
         name: (
@@ -189,16 +189,16 @@ def test_the_product_rule_divides_by_the_nearness_to_a() -> None:
 
 
 def test_ten_pairs_are_enough_and_nine_are_not() -> None:
-    _, questions, space = _made()
+    _, questions, space = _analogies()
     ten = [q for q in questions if all(int(w.strip("onetw'")) < 10 for w in (q.a, q.c))]
-    found = induce_relations(space, words_of(ten), ten, seed=0)
-    assert found.n_pairs == 20
-    assert found.chance == 0.25, "of four pairs one is true"
-    assert set(found.relations) == {"one", "two"}
+    induced = induce_relations(space, words_of(ten), ten, seed=0)
+    assert induced.n_pairs == 20
+    assert induced.chance == 0.25, "of four pairs one is true"
+    assert set(induced.relations) == {"one", "two"}
     nine = [q for q in ten if all("9" not in w for w in (q.a, q.c))]
     with pytest.raises(EvaluationError, match="0 relations have 10 pairs"):
         induce_relations(space, words_of(nine), nine)
-    assert found.mean.estimate == pytest.approx(np.mean([*found.relations.values()]))
+    assert induced.mean.estimate == pytest.approx(np.mean([*induced.relations.values()]))
 
 
 def test_no_answer_is_first_among_equals() -> None:
@@ -206,10 +206,10 @@ def test_no_answer_is_first_among_equals() -> None:
     places = {"a": 0.0, "b": 30.0, "c": 60.0, "d": 90.0, "e": 90.0, "z": 240.0}
     space, words = _line(**places), list(places)
     questions = [Analogy("s", "a", "b", "c", "d"), Analogy("s", "a", "c", "b", "e")]
-    found = answer_analogies(space, words, questions)
-    assert all(share.estimate == 0 for share in found.shares.values())
+    answered = answer_analogies(space, words, questions)
+    assert all(share.estimate == 0 for share in answered.shares.values())
     alone = [word for word in words if word != "e"]
     space = _line(**{word: places[word] for word in alone})
     questions = [questions[0], Analogy("s", "b", "c", "a", "d")]
-    found = answer_analogies(space, alone, questions)
-    assert found.shares["3CosAdd"].estimate == 1
+    answered = answer_analogies(space, alone, questions)
+    assert answered.shares["3CosAdd"].estimate == 1

@@ -62,9 +62,9 @@ def test_a_template_has_one_subject_and_one_hole(text: str) -> None:
 
 def test_templates_of_lama_and_pararel(folder: Path) -> None:
     report = DamageReport()
-    found = read_templates(folder / "relations.jsonl", report)
-    assert [t.text for t in found["P17"]] == ["[X] lies in [Y] ."]
-    assert (found["P17"][0].label, found["P17"][0].kind) == ("country", "N-1")
+    templates = read_templates(folder / "relations.jsonl", report)
+    assert [t.text for t in templates["P17"]] == ["[X] lies in [Y] ."]
+    assert (templates["P17"][0].label, templates["P17"][0].kind) == ("country", "N-1")
     assert (report.n_lines, report.n_texts) == (3, 3)
     patterns = read_templates(folder / "pararel_patterns.tar.gz", DamageReport())
     assert {name: len(texts) for name, texts in patterns.items()} == {"P17": 3, "P37": 2}
@@ -111,8 +111,8 @@ def test_sources_that_are_not_there(tmp_path: Path) -> None:
 def test_lines_of_an_archive_come_by_name(tmp_path: Path) -> None:
     write_tar(tmp_path / "a.tar.gz", {"x/b": b"2\r\n\n3\n", "x/a": b"1", "y/c": b"3"})
     report = DamageReport()
-    found = list(lines(tmp_path / "a.tar.gz", report, "x"))
-    assert [(Path(name).name, *rest) for name, *rest in found] == [
+    rows = list(lines(tmp_path / "a.tar.gz", report, "x"))
+    assert [(Path(name).name, *rest) for name, *rest in rows] == [
         ("a", 1, 0, b"1"), ("b", 1, 0, b"2"), ("b", 3, 4, b"3"),
     ]  # fmt: skip
     assert (report.n_lines, report.n_blank) == (4, 1)
@@ -140,10 +140,10 @@ def test_facts_of_the_three_forms(folder: Path, tmp_path: Path) -> None:
 
 def test_drawn_facts_depend_on_the_seed_and_keep_their_order() -> None:
     facts = [ClozeFact(str(i), f"P{i % 2}", "s", "a") for i in range(40)]
-    drawn = draw_facts(facts, 5, seed=0)
-    assert [sum(f.relation == r for f in drawn) for r in ("P0", "P1")] == [5, 5]
-    assert [int(f.id) for f in drawn] == sorted(int(f.id) for f in drawn)
-    assert drawn == draw_facts(facts, 5, seed=0) != draw_facts(facts, 5, seed=1)
+    sample = draw_facts(facts, 5, seed=0)
+    assert [sum(f.relation == r for f in sample) for r in ("P0", "P1")] == [5, 5]
+    assert [int(f.id) for f in sample] == sorted(int(f.id) for f in sample)
+    assert sample == draw_facts(facts, 5, seed=0) != draw_facts(facts, 5, seed=1)
     assert draw_facts(facts, None, seed=0) == facts
 
 

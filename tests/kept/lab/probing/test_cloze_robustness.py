@@ -52,12 +52,12 @@ def test_squad_leaves_out_two_masks(folder: Path) -> None:
 
 def test_altered_questions_with_and_without_identifiers(folder: Path) -> None:
     known = facts_by_name(trex_facts(folder))
-    found = list(
+    altered_items = list(
         read_altered(folder / "primed_negated.tar.gz", report := DamageReport(), inside=PART,
                      facts=known)
     )  # fmt: skip
     report.check()
-    paris, berlin, nowhere = found
+    paris, berlin, nowhere = altered_items
     assert (paris.prime, berlin.prime) == ("Ibm", "old")
     assert paris.negated is not None
     assert paris.negated.linked.text == "Paris lies not in [Y] ."
@@ -90,12 +90,12 @@ def person(id: str, relation: str, subject: str, answer: str) -> ClozeItem:
 
 
 def test_each_part_of_a_name_is_asked_once() -> None:
-    asked = name_questions(person("1", "P103", "Jean Marc Jean", "French"))
-    assert [item.linked.text for item in asked] == [
+    items_of_name = name_questions(person("1", "P103", "Jean Marc Jean", "French"))
+    assert [item.linked.text for item in items_of_name] == [
         "Jean is a common name in the following language: [Y].",
         "Marc is a common name in the following language: [Y].",
     ]
-    assert all(item.linked.text[item.hole.start : item.hole.end] == "[Y]" for item in asked)
+    assert all(item.linked.text[item.hole.start : item.hole.end] == "[Y]" for item in items_of_name)
     assert name_questions(person("1", "P101", "Jean Marc", "French")) == []
 
 
@@ -108,12 +108,12 @@ def test_both_filters_and_what_they_count() -> None:
         person("not ranked", "P19", "Jean Marais", "Cherbourg-en-Cotentin"),
     ]
 
-    def ranks(asked: Sequence[ClozeItem]) -> list[int | None]:
-        found = []
-        for item in asked:
+    def ranks(items: Sequence[ClozeItem]) -> list[int | None]:
+        ranks_ = []
+        for item in items:
             known = None if "Cherbourg" in item.answer else 9
-            found.append(3 if item.subject == "Jean" and item.relation == "P103" else known)
-        return found
+            ranks_.append(3 if item.subject == "Jean" and item.relation == "P103" else known)
+        return ranks_
 
     left = without_helpful_names(items, ranks, model="m", candidates="words")
     assert [item.id for item in left.items] == ["not guessed", "other relation", "not ranked"]
@@ -131,21 +131,21 @@ def test_consistency_by_hand() -> None:
         ("7", "P2", "h", 2, "q"), ("8", "P2", "h", 2, "q"), ("9", "P2", "k", 1, "z"),
         ("10", "P2", "k", None, ""),
     ]  # fmt: skip
-    found = consistency(result(rows), "restricted", seed=0)
-    first, second = found.relations
+    outcome = consistency(result(rows), "restricted", seed=0)
+    first, second = outcome.relations
     assert (first.n_facts, first.n_pairs, first.right) == (2, 4, 0.8)
     assert first.consistent == pytest.approx((1 / 3 + 1) / 2)
     assert (first.consistent_and_right, second.consistent_and_right) == (0.5, 0.0)
-    assert (second.n_facts, second.consistent, found.n_single) == (1, 1.0, 2)
-    assert found.consistent.estimate == pytest.approx((2 / 3 + 1) / 2)
-    assert found.consistent_and_right.estimate == pytest.approx(0.25)
+    assert (second.n_facts, second.consistent, outcome.n_single) == (1, 1.0, 2)
+    assert outcome.consistent.estimate == pytest.approx((2 / 3 + 1) / 2)
+    assert outcome.consistent_and_right.estimate == pytest.approx(0.25)
 
 
 def test_consistency_is_sure_where_all_agree() -> None:
     names = ["P1"] * 3 + ["P2"] * 60
     rows = [(f"{i} {k}", name, str(i), 1, "x") for i, name in enumerate(names) for k in "ab"]
-    found = consistency(result(rows), "restricted", seed=0)
-    for one in (found.consistent, found.consistent_and_right):
+    outcome = consistency(result(rows), "restricted", seed=0)
+    for one in (outcome.consistent, outcome.consistent_and_right):
         assert (one.estimate, one.low, one.high) == (1, 1, 1)
 
 
@@ -166,14 +166,14 @@ def test_altered_answers_by_hand(folder: Path) -> None:
         ("P17-2", "P17", "2", 3, "z y x"), ("P17-2/negated", "P17", "2", 3, "z y x"),
         ("P17-2/misprimed", "P17", "2", None, ""),
     ]  # fmt: skip
-    found = altered(items, result(rows), "restricted", seed=0)
-    assert (found.n_negated, found.n_misprimed, found.n_not_ranked) == (2, 2, 0)
-    assert found.same_when_negated.estimate == 0.5
-    assert found.right_when_negated.estimate == 0.0
-    assert (found.right.estimate, found.right_when_misprimed.estimate) == (1.0, 0.5)
-    assert found.prime_answered.estimate == 0.5
-    assert found.rank_correlation is not None
-    assert found.rank_correlation.estimate == pytest.approx((0.5 + 1) / 2)
+    outcome = altered(items, result(rows), "restricted", seed=0)
+    assert (outcome.n_negated, outcome.n_misprimed, outcome.n_not_ranked) == (2, 2, 0)
+    assert outcome.same_when_negated.estimate == 0.5
+    assert outcome.right_when_negated.estimate == 0.0
+    assert (outcome.right.estimate, outcome.right_when_misprimed.estimate) == (1.0, 0.5)
+    assert outcome.prime_answered.estimate == 0.5
+    assert outcome.rank_correlation is not None
+    assert outcome.rank_correlation.estimate == pytest.approx((0.5 + 1) / 2)
     with pytest.raises(EvaluationError, match="0 negated and 1 misprimed"):
         altered(items[1:2], result(rows[3:]), "restricted", seed=0)
 
@@ -209,6 +209,6 @@ def test_counts_of_the_real_altered_questions(data_root: Path) -> None:
 def test_the_first_filter_on_real_facts(data_root: Path) -> None:
     items = read_collection("trex", data_root / "lama", DamageReport())
     left = without_helpful_names(
-        items, lambda asked: [None] * len(asked), model="m", candidates="w"
+        items, lambda asked_items: [None] * len(asked_items), model="m", candidates="w"
     )
     assert (left.n_string, left.n_name, len(left.items)) == (2_624, 0, 20_257)

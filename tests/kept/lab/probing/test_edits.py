@@ -54,7 +54,7 @@ def ranking(graph: KnowledgeGraph, item: ClozeItem, knows: KnowledgeGraph) -> Ra
 
 
 def ask_with(reads: bool, whole: KnowledgeGraph) -> Any:
-    def ask(graph: KnowledgeGraph, items: Sequence[ClozeItem]) -> ProbeResult:
+    def probe_graph(graph: KnowledgeGraph, items: Sequence[ClozeItem]) -> ProbeResult:
         answers = tuple(
             ProbeAnswer(
                 i.id, i.relation, i.group, i.subject, i.answer, asked_shown=reads,
@@ -65,24 +65,24 @@ def ask_with(reads: bool, whole: KnowledgeGraph) -> Any:
         )  # fmt: skip
         return ProbeResult("oracle", "x", "graph", "shown", "at_once", answers)
 
-    return ask
+    return probe_graph
 
 
 def test_one_triple_changes(small_graph: KnowledgeGraph) -> None:
-    made = edited(small_graph, EDIT)
-    assert made.n_triples == small_graph.n_triples
-    assert int(small_graph.contains(made.triples).sum()) == small_graph.n_triples - 1
-    assert made.id_space_hash == small_graph.id_space_hash
-    back = edited(made, FactEdit(("Q90", "P17", "Q183"), "Q142", "Germany", "France"))
+    graph = edited(small_graph, EDIT)
+    assert graph.n_triples == small_graph.n_triples
+    assert int(small_graph.contains(graph.triples).sum()) == small_graph.n_triples - 1
+    assert graph.id_space_hash == small_graph.id_space_hash
+    back = edited(graph, FactEdit(("Q90", "P17", "Q183"), "Q142", "Germany", "France"))
     assert back.content_hash == small_graph.content_hash
 
 
 def test_scopes(items: list[ClozeItem]) -> None:
-    found = {item.fact: scope_of(item, EDIT) for item in items}
-    assert found["Q90", "P17", "Q142"] == "edited"
-    assert found["Q1471", "P17", "Q142"] == "same answer"
-    assert found["Q64", "P17", "Q183"] == "same relation"
-    assert found["Q142", "P36", "Q90"] == "unrelated"
+    scopes = {item.fact: scope_of(item, EDIT) for item in items}
+    assert scopes["Q90", "P17", "Q142"] == "edited"
+    assert scopes["Q1471", "P17", "Q142"] == "same answer"
+    assert scopes["Q64", "P17", "Q183"] == "same relation"
+    assert scopes["Q142", "P36", "Q90"] == "unrelated"
     other = FactEdit(("Q142", "P36", "Q90"), "Q64", "Paris", "Berlin")
     assert {scope_of(i, other) for i in items if i.fact == ("Q142", "P37", "Q150")} == {
         "same subject"
@@ -112,18 +112,18 @@ def test_who_does_not_read_stays(small_graph: KnowledgeGraph, items: list[ClozeI
     rows = summarise(moved)
     assert {m.edit for m in moved} == {0, 1, 2}
     assert all(row.changed in (0.0, None) and row.score_change in (0.0, None) for row in rows)
-    asked = [m for m in moved if m.scope != "paraphrase"]
-    assert len(asked) == len({(m.edit, m.scope) for m in asked})
+    without_paraphrases = [m for m in moved if m.scope != "paraphrase"]
+    assert len(without_paraphrases) == len({(m.edit, m.scope) for m in without_paraphrases})
     assert next(row for row in rows if row.scope == "edited").new_first_interval is not None
 
 
 def test_edits_are_drawn_from_what_is_asked(
     small_graph: KnowledgeGraph, items: list[ClozeItem]
 ) -> None:
-    found = draw_edits(items, small_graph, 100, seed=3)
-    assert found == draw_edits(items, small_graph, 100, seed=3)
-    assert len(found) == len({item.fact for item in items})
-    for edit in found:
+    edits = draw_edits(items, small_graph, 100, seed=3)
+    assert edits == draw_edits(items, small_graph, 100, seed=3)
+    assert len(edits) == len({item.fact for item in items})
+    for edit in edits:
         assert (
             edit.old_answer
             != edit.new_answer
@@ -156,16 +156,18 @@ def test_a_network_that_reads_the_graph_moves_and_one_that_does_not_stays(
     moved: dict[str, list[Moved]] = {}
     for mode in ("graph", "weights"):
 
-        def ask(graph: KnowledgeGraph, asked: Sequence[ClozeItem], mode: Any = mode) -> ProbeResult:
+        def probe_graph(
+            graph: KnowledgeGraph, questions: Sequence[ClozeItem], mode: Any = mode
+        ) -> ProbeResult:
             reads = mode == "graph"
-            shown = KeptMaskedLM(
+            reader = KeptMaskedLM(
                 model, tokenizer, mode, graph if reads else None, show_asked=reads,
                 builder=BuilderConfig(max_neighbours=9),
             )  # fmt: skip
-            return probe(shown, asked, vocabulary=None, objects=objects_of(items))
+            return probe(reader, questions, vocabulary=None, objects=objects_of(items))
 
-        moved[mode] = probe_edits(small_graph, [EDIT], items, ask)
-    rows = {mode: {row.scope: row for row in summarise(found)} for mode, found in moved.items()}
+        moved[mode] = probe_edits(small_graph, [EDIT], items, probe_graph)
+    rows = {mode: {row.scope: row for row in summarise(moves)} for mode, moves in moved.items()}
     assert rows["graph"]["edited"].n_shown == 1
     assert rows["graph"]["same answer"].n_shown == rows["graph"]["same answer"].n_items == 2
     assert rows["graph"]["edited"].score_change != 0
@@ -184,16 +186,16 @@ def test_both_answers_are_scored_on_the_same_facts(tokenizer: Any) -> None:
     objects = {relation: sorted(names) for relation in graph.relations}
     pairs: list[tuple[float, float]] = []
 
-    def ask(world: KnowledgeGraph, asked: Sequence[ClozeItem]) -> ProbeResult:
+    def probe_graph(world: KnowledgeGraph, questions: Sequence[ClozeItem]) -> ProbeResult:
         settings = BuilderConfig(max_neighbours=15)
         reader = KeptMaskedLM(model, tokenizer, "graph", world, show_asked=True, builder=settings)
-        result = probe(reader, asked, vocabulary=None, objects=objects)
+        result = probe(reader, questions, vocabulary=None, objects=objects)
         sure = {answer.id: answer.objects.probability for answer in result.answers
                 if answer.objects}  # fmt: skip
         pairs.extend((sure[id], sure[id + NEW]) for id in sure if id + NEW in sure)
         return result
 
-    probe_edits(graph, edits, items, ask, seed=0)
+    probe_edits(graph, edits, items, probe_graph, seed=0)
     assert len(pairs) == 4
     for old, new in pairs:
         assert old == pytest.approx(new, rel=1e-6)
@@ -203,10 +205,10 @@ def test_a_new_answer_is_known_to_the_graph(
     small_graph: KnowledgeGraph, items: list[ClozeItem]
 ) -> None:
     (paris,) = (item for item in items if item.fact == ("Q142", "P36", "Q90"))
-    strangers = [
+    others = [
         dataclasses.replace(paris, answer=f"X{i}", fact=("Q142", "P36", f"X{i}")) for i in range(50)
     ]
-    edits = draw_edits([*items, *strangers], small_graph, 100, seed=3)
+    edits = draw_edits([*items, *others], small_graph, 100, seed=3)
     (edit,) = (edit for edit in edits if edit.fact == paris.fact)
     assert edit.tail in small_graph.entities
 
@@ -215,5 +217,5 @@ def test_relations_and_templates_are_named_by_label_too(small_graph: KnowledgeGr
     by_id = graph_questions(small_graph, ["P17"], {"P17": TEMPLATES["P17"]}, max_items=None, seed=0)
     label = small_graph.relation_label(small_graph.relations.id("P17"))
     assert label != "P17"
-    own = {label: TEMPLATES["P17"]}
-    assert graph_questions(small_graph, [label], own, max_items=None, seed=0) == by_id
+    templates = {label: TEMPLATES["P17"]}
+    assert graph_questions(small_graph, [label], templates, max_items=None, seed=0) == by_id

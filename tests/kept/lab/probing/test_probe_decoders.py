@@ -40,14 +40,14 @@ every_family = pytest.mark.parametrize("family", decoders.FAMILIES)
 
 @pytest.fixture(scope="module")
 def tokenizer() -> PreTrainedTokenizerFast:
-    own = Tokenizer(
+    tokenizer_ = Tokenizer(
         models.WordLevel(
             {w: i for i, w in enumerate(["<unk>", "<pad>", "</s>", *WORDS])}, unk_token="<unk>"
         )
     )
-    own.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer_.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return PreTrainedTokenizerFast(
-        tokenizer_object=own, pad_token="<pad>", unk_token="<unk>", eos_token="</s>"
+        tokenizer_object=tokenizer_, pad_token="<pad>", unk_token="<unk>", eos_token="</s>"
     )
 
 
@@ -68,17 +68,17 @@ def model(family: str, tokenizer: PreTrainedTokenizerFast, **options: object) ->
 def test_scores_and_ranks_are_those_of_each_candidate_alone(
     family: str, tokenizer: PreTrainedTokenizerFast
 ) -> None:
-    asked = model(family, tokenizer)
-    result = probe(asked, [item()], vocabulary=["town", "rome", "baker"], objects=OBJECTS)
+    decoder = model(family, tokenizer)
+    result = probe(decoder, [item()], vocabulary=["town", "rome", "baker"], objects=OBJECTS)
     (answer,) = result.answers
     scores = {}
     for name in OBJECTS["lives in"]:
         ids = tokenizer("padre lives in")["input_ids"]
         pieces = tokenizer(name)["input_ids"]
         with torch.no_grad():
-            logs = asked.host(torch.tensor([[*ids, *pieces]])).logits[0].log_softmax(-1)
-        own = [float(logs[len(ids) - 1 + i, piece]) for i, piece in enumerate(pieces)]
-        scores[name] = sum(own) / len(own)
+            logs = decoder.host(torch.tensor([[*ids, *pieces]])).logits[0].log_softmax(-1)
+        of_pieces = [float(logs[len(ids) - 1 + i, piece]) for i, piece in enumerate(pieces)]
+        scores[name] = sum(of_pieces) / len(of_pieces)
     best = sorted(scores, key=lambda name: -scores[name])
     assert answer.objects is not None
     assert list(answer.objects.top) == best
@@ -96,13 +96,13 @@ def test_scores_and_ranks_are_those_of_each_candidate_alone(
 def test_words_of_one_piece_are_ranked_by_the_same_pass(
     tokenizer: PreTrainedTokenizerFast,
 ) -> None:
-    asked, words = model("llama", tokenizer), ["town", "rome", "baker"]
+    decoder, words = model("llama", tokenizer), ["town", "rome", "baker"]
     one = ClozeItem(
         "1", "r", LinkedText("padre met [Y]", ()), Mention(10, 13), "padre", "rome", (), None
     )
-    (answer,) = probe(asked, [one], vocabulary=words, objects=None).answers
+    (answer,) = probe(decoder, [one], vocabulary=words, objects=None).answers
     with torch.no_grad():
-        logits = asked.host(torch.tensor([tokenizer("padre met")["input_ids"]])).logits[0, -1]
+        logits = decoder.host(torch.tensor([tokenizer("padre met")["input_ids"]])).logits[0, -1]
     order = sorted(words, key=lambda w: -float(logits[tokenizer(w)["input_ids"][0]]))
     assert answer.restricted is not None
     assert list(answer.restricted.top) == order
@@ -122,18 +122,18 @@ def test_facts_stand_before_the_text_and_the_asked_one_only_if_it_may(
     tokenizer: PreTrainedTokenizerFast,
 ) -> None:
     graph = KnowledgeGraph.from_triples(FACTS)
-    plain, hidden, shown = (
+    plain, hidden, with_facts = (
         model("llama", tokenizer, graph=g, show_asked=s)
         for g, s in ((None, False), (graph, False), (graph, True))
     )
     assert plain.prompt(item()) == ("padre lives in", False)
     assert hidden.prompt(item()) == ("padre works as baker. padre lives in", False)
-    text, has_asked = shown.prompt(item()) or ("", False)
+    text, has_asked = with_facts.prompt(item()) or ("", False)
     assert has_asked
     assert text == "padre lives in old town. padre works as baker. padre lives in"
     few = model("llama", tokenizer, graph=graph, show_asked=True, n_facts=1)
     assert few.prompt(item()) == ("padre lives in old town. padre lives in", True)
-    results = [probe(m, [item()], vocabulary=None, objects=OBJECTS) for m in (hidden, shown)]
+    results = [probe(m, [item()], vocabulary=None, objects=OBJECTS) for m in (hidden, with_facts)]
     assert [r.asked_facts for r in results] == ["hidden", "shown"]
     assert [r.answers[0].asked_shown for r in results] == [False, True]
 

@@ -26,7 +26,7 @@ from kept.lab.probing.engine import (
 )
 from kept.lab.probing.items.item import HOLE, ClozeItem, objects_of
 from kept.lab.probing.models.plain import PlainMaskedLM
-from kept.lab.probing.passes import CUT, MASKED
+from kept.lab.probing.passes import MASKED
 from kept.lab.probing.ranks import rank_answers
 from kept.lab.probing.results import Likelihood, ProbeResult, read_answers, write_answers
 from kg_loaders.errors import ExistsError
@@ -94,13 +94,13 @@ def logits(family: str, tokenizer: Any, text: str) -> tuple[torch.Tensor, list[i
     """The untouched model's own logits `[node word]`, and the ids that it read."""
     encoded = tokenizer(text, return_tensors="pt", return_token_type_ids=False)
     with torch.inference_mode():
-        found = untouched(family, tokenizer)(**encoded).logits[0]
-    return found.log_softmax(-1), encoded["input_ids"][0].tolist()
+        scores = untouched(family, tokenizer)(**encoded).logits[0]
+    return scores.log_softmax(-1), encoded["input_ids"][0].tolist()
 
 
-def ask(model: PlainMaskedLM, items: Sequence[ClozeItem] = ITEMS, **options: Any) -> ProbeResult:
-    given = {"vocabulary": VOCABULARY, "objects": OBJECTS} | options
-    return probe(model, items, **given)
+def probed(model: PlainMaskedLM, items: Sequence[ClozeItem] = ITEMS, **options: Any) -> ProbeResult:
+    sizes = {"vocabulary": VOCABULARY, "objects": OBJECTS} | options
+    return probe(model, items, **sizes)
 
 
 def test_restricted_ranks_are_those_of_a_loop(
@@ -110,15 +110,15 @@ def test_restricted_ranks_are_those_of_a_loop(
     ids = [pieces[0] for pieces in listed if len(pieces) == 1]
     ids = list(dict.fromkeys(ids))
     scored = 0
-    for answer, asked in zip(ask(model).answers, ITEMS, strict=True):
-        gold = tokenizer(asked.answer, add_special_tokens=False)["input_ids"]
+    for answer, item_ in zip(probed(model).answers, ITEMS, strict=True):
+        gold = tokenizer(item_.answer, add_special_tokens=False)["input_ids"]
         if len(gold) > 1:
             assert answer.restricted is None
             assert answer.skipped["restricted"] == LONG
             continue
-        words, read = logits(family, tokenizer, asked.linked.text.replace(HOLE, "[MASK]"))
+        words, read = logits(family, tokenizer, item_.linked.text.replace(HOLE, "[MASK]"))
         row = words[read.index(tokenizer.mask_token_id)].numpy()
-        others = [spelled([name], tokenizer)[0] for name in asked.also_right]
+        others = [spelled([name], tokenizer)[0] for name in item_.also_right]
         competing = [i for i in ids if (i,) not in others]
         expected = rank_cloze(row, gold[0], candidate_ids=competing, top=None)
         assert answer.restricted is not None
@@ -137,47 +137,47 @@ def test_restricted_ranks_are_those_of_a_loop(
 def test_objects_are_scored_as_by_a_loop(
     family: str, model: PlainMaskedLM, tokenizer: Any, likelihood: Likelihood
 ) -> None:
-    result = ask(model, likelihood=likelihood)
+    result = probed(model, likelihood=likelihood)
     assert result.likelihood == likelihood
-    for answer, asked in zip(result.answers, ITEMS, strict=True):
+    for answer, item_ in zip(result.answers, ITEMS, strict=True):
         scores = {}
-        for name in OBJECTS[asked.relation]:
+        for name in OBJECTS[item_.relation]:
             pieces = tokenizer(name, add_special_tokens=False)["input_ids"]
-            found = []
+            scores_of_pieces = []
             for j, piece in enumerate(pieces):
-                shown = ["[MASK]"] * len(pieces)
+                pieces_in_text = ["[MASK]"] * len(pieces)
                 if likelihood == "one_by_one":
-                    shown = tokenizer.convert_ids_to_tokens(pieces)
-                    shown[j] = "[MASK]"
-                text = asked.linked.text.replace(HOLE, " ".join(["[MASK]"] * len(pieces)))
-                words, read = logits_with(family, tokenizer, text, shown)
-                found.append(float(words[read[j], piece]))
-            scores[name] = float(np.mean(found))
+                    pieces_in_text = tokenizer.convert_ids_to_tokens(pieces)
+                    pieces_in_text[j] = "[MASK]"
+                text = item_.linked.text.replace(HOLE, " ".join(["[MASK]"] * len(pieces)))
+                words, read = logits_with(family, tokenizer, text, pieces_in_text)
+                scores_of_pieces.append(float(words[read[j], piece]))
+            scores[name] = float(np.mean(scores_of_pieces))
         order = sorted(scores, key=lambda name: -scores[name])
         assert answer.objects is not None
         assert answer.objects.top == tuple(order)
-        assert answer.objects.score == pytest.approx(scores[asked.answer], abs=1e-4)
-        competing = [name for name in order if name not in asked.also_right]
-        assert answer.objects.rank == competing.index(asked.answer) + 1
+        assert answer.objects.score == pytest.approx(scores[item_.answer], abs=1e-4)
+        competing = [name for name in order if name not in item_.also_right]
+        assert answer.objects.rank == competing.index(item_.answer) + 1
         assert answer.objects.n_candidates == len(competing)
-        assert answer.objects.correct == (order[0] in (asked.answer, *asked.also_right))
+        assert answer.objects.correct == (order[0] in (item_.answer, *item_.also_right))
 
 
 def logits_with(
-    family: str, tokenizer: Any, text: str, shown: list[str]
+    family: str, tokenizer: Any, text: str, pieces: list[str]
 ) -> tuple[torch.Tensor, list[int]]:
     """Log-probabilities where the masks of `text` are replaced by `shown`, and their places."""
     encoded = tokenizer(text, return_tensors="pt", return_token_type_ids=False)
     places = (encoded["input_ids"][0] == tokenizer.mask_token_id).nonzero()[:, 0].tolist()
-    encoded["input_ids"][0, places] = torch.tensor(tokenizer.convert_tokens_to_ids(shown))
+    encoded["input_ids"][0, places] = torch.tensor(tokenizer.convert_tokens_to_ids(pieces))
     with torch.inference_mode():
         return untouched(family, tokenizer)(**encoded).logits[0].log_softmax(-1), places
 
 
 @pytest.mark.parametrize("likelihood", ["at_once", "one_by_one"])
 def test_sizes_change_nothing(model: PlainMaskedLM, likelihood: Likelihood) -> None:
-    whole = ask(model, likelihood=likelihood)
-    single = ask(model, likelihood=likelihood, batch_size=1, chunk_size=1)
+    whole = probed(model, likelihood=likelihood)
+    single = probed(model, likelihood=likelihood, batch_size=1, chunk_size=1)
     for one, other in zip(whole.answers, single.answers, strict=True):
         for left, right in ((one.restricted, other.restricted), (one.objects, other.objects)):
             assert (left is None) == (right is None)
@@ -197,12 +197,12 @@ def test_every_item_is_ranked_or_skipped_with_its_reason(model: PlainMaskedLM) -
         item("the [Y]", "city", "P9"),
         item("the [Y]", "flows", "P2"),
     ]
-    result = ask(model, items)
+    result = probed(model, items)
     assert [(a.skipped.get("restricted"), a.skipped.get("objects")) for a in result.answers] == [
         (None, OUTSIDE["objects"]),
         (UNKNOWN, UNKNOWN),
         (LONG, None),
-        (CUT, CUT),
+        (None, None),  # behind the longest text: the part around the hole is read
         (MASKED, MASKED),
         (None, NO_OBJECTS),
         (None, OUTSIDE["objects"]),
@@ -212,9 +212,9 @@ def test_every_item_is_ranked_or_skipped_with_its_reason(model: PlainMaskedLM) -
     assert result.left_out == {
         "words: more than one piece": 1, "words: the same pieces as an earlier one": 1,
     }  # fmt: skip
-    neither = ask(model, items[:1], vocabulary=None, objects=None)
+    neither = probed(model, items[:1], vocabulary=None, objects=None)
     assert neither.answers[0].skipped == {"restricted": NOT_REQUESTED, "objects": NOT_REQUESTED}
-    assert ask(model, []).answers == ()
+    assert probed(model, []).answers == ()
 
 
 def test_ties_go_to_the_earlier_and_right_ones_do_not_compete() -> None:
@@ -222,8 +222,8 @@ def test_ties_go_to_the_earlier_and_right_ones_do_not_compete() -> None:
     names = list("abcde")
 
     def of(gold: int, others: Sequence[int] = (), n_top: int = 10) -> Any:
-        (found,) = rank_answers(scores, [gold], [others], names, n_top=n_top)
-        return found
+        (answer,) = rank_answers(scores, [gold], [others], names, n_top=n_top)
+        return answer
 
     assert [of(gold).rank for gold in range(5)] == [4, 1, 2, 3, 5]
     assert of(0).top == ("b", "c", "d", "a", "e")
@@ -235,12 +235,12 @@ def test_ties_go_to_the_earlier_and_right_ones_do_not_compete() -> None:
 
 
 def test_candidates_are_told_apart_by_their_pieces(tokenizer: Any) -> None:
-    found = Candidates.of(["City", "city", "old  city", "old city", "\u4e00"], tokenizer)
-    assert found.names == ("City", "old  city")
-    assert found.left_out == {
+    candidates = Candidates.of(["City", "city", "old  city", "old city", "\u4e00"], tokenizer)
+    assert candidates.names == ("City", "old  city")
+    assert candidates.left_out == {
         "the same pieces as an earlier one": 2, "the tokenizer has no pieces for it": 1,
     }  # fmt: skip
-    assert sorted(found.by_length) == [1, 2]
+    assert sorted(candidates.by_length) == [1, 2]
     words = whole_words(tokenizer)
     assert words[:2] == ["the", "river"]
     assert "." not in words
@@ -254,11 +254,11 @@ def test_objects_of_items_are_all_their_right_answers() -> None:
 
 
 def test_answers_survive_a_file(model: PlainMaskedLM, tmp_path: Any) -> None:
-    result = ask(model)
+    result = probed(model)
     write_answers(result, tmp_path / "answers.jsonl")
     assert read_answers(tmp_path / "answers.jsonl") == result
     groups = [dataclasses.replace(one, group="g") for one in ITEMS]
-    assert {answer.group for answer in ask(model, groups).answers} == {"g"}
+    assert {answer.group for answer in probed(model, groups).answers} == {"g"}
     for broken in ("", '{"model": "m"}\n', '{"x": 1}\n{}\n', "no\n"):
         (tmp_path / "broken.jsonl").write_text(broken, encoding="utf-8")
         with pytest.raises(EvaluationError, match=r"broken\.jsonl"):
@@ -267,7 +267,7 @@ def test_answers_survive_a_file(model: PlainMaskedLM, tmp_path: Any) -> None:
 
 def test_a_file_of_answers_is_whole_or_refused(model: PlainMaskedLM, tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
-    result = ask(model)
+    result = probed(model)
     write_answers(result, path)
     whole = path.read_bytes()
     for cut in (whole[:-1], whole[:-30]):

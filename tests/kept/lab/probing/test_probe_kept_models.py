@@ -48,8 +48,8 @@ def saved(method: str, folder: Path, graph: KnowledgeGraph, tokenizer: Any) -> P
     if method == "ernie":  # of two layers the first must fuse, or the mask never meets an entity
         host = tiny_host(n_words=len(tokenizer), n_positions=128)
         encoder = ERNIE.from_host(host, graph, entity_width=8, layer_types=["mix", "norm"])
-    own = METHODS[method].objectives
-    objectives = own if "masked_nodes" in own else {"mlm": {}}
+    objectives_of_method = METHODS[method].objectives
+    objectives = objectives_of_method if "masked_nodes" in objectives_of_method else {"mlm": {}}
     with torch.random.fork_rng():
         torch.manual_seed(5)
         model = KnowledgeForPreTraining.of(encoder, objectives)
@@ -80,7 +80,7 @@ def items(small_graph: KnowledgeGraph) -> list[ClozeItem]:
     ).items
 
 
-def asked(model: Any, items: list[ClozeItem], **sizes: int) -> ProbeResult:
+def probed(model: Any, items: list[ClozeItem], **sizes: int) -> ProbeResult:
     objects = {name: ["france", "germany", "paris", "berlin", "seine", "a"] for name in
                ("P17", "P36", "P206")}  # fmt: skip
     items = [dataclasses.replace(item, answer=item.answer.lower()) for item in items]
@@ -88,24 +88,24 @@ def asked(model: Any, items: list[ClozeItem], **sizes: int) -> ProbeResult:
 
 
 def scores(result: ProbeResult) -> list[float]:
-    return [found.score for _, found in result.scored("objects")]
+    return [rank.score for _, rank in result.scored("objects")]
 
 
 def test_every_method_answers_from_its_weights(
     method: str, folder: Path, items: list[ClozeItem], small_graph: KnowledgeGraph
 ) -> None:
-    alone = asked(open_model(folder), items)
+    alone = probed(open_model(folder), items)
     assert (alone.mode, alone.asked_facts, alone.method) == ("weights", "none", method)
     assert len(scores(alone)) == len(items)
     assert not any(answer.asked_shown for answer in alone.answers)
-    beside = asked(open_model(folder, "weights", small_graph), items)
-    assert scores(beside) == pytest.approx(scores(alone), abs=1e-6)
+    with_graph = probed(open_model(folder, "weights", small_graph), items)
+    assert scores(with_graph) == pytest.approx(scores(alone), abs=1e-6)
     unlinked = [
         dataclasses.replace(item, linked=dataclasses.replace(item.linked, links=()), fact=None)
         for item in items
     ]
-    assert scores(asked(open_model(folder), unlinked)) == pytest.approx(scores(alone), abs=1e-6)
-    single = asked(open_model(folder), items[:3], batch_size=1, chunk_size=2)
+    assert scores(probed(open_model(folder), unlinked)) == pytest.approx(scores(alone), abs=1e-6)
+    single = probed(open_model(folder), items[:3], batch_size=1, chunk_size=2)
     for one, other in zip(alone.answers[:3], single.answers, strict=True):
         assert one.objects is not None
         assert other.objects is not None
@@ -119,18 +119,18 @@ def test_methods_that_read_a_graph_answer_from_it(
         with pytest.raises(ConfigError, match="reads no graph"):
             open_model(folder, "graph", small_graph)
         return
-    hidden = asked(open_model(folder, "graph", small_graph), items)
+    hidden = probed(open_model(folder, "graph", small_graph), items)
     assert (hidden.mode, hidden.asked_facts) == ("graph", "hidden")
-    alone = asked(open_model(folder), items)
+    alone = probed(open_model(folder), items)
     assert scores(hidden) != pytest.approx(scores(alone), abs=1e-6)
     assert not any(answer.asked_shown for answer in hidden.answers)
-    single = asked(open_model(folder, "graph", small_graph), items[:3], batch_size=1, chunk_size=2)
+    single = probed(open_model(folder, "graph", small_graph), items[:3], batch_size=1, chunk_size=2)
     assert scores(single) == pytest.approx(scores(hidden)[:3], abs=1e-4)
-    shown = asked(open_model(folder, "graph", small_graph, show_asked=True), items)
+    with_facts = probed(open_model(folder, "graph", small_graph, show_asked=True), items)
     sees_facts = METHODS[method].shows_facts
-    assert [answer.asked_shown for answer in shown.answers] == [sees_facts] * len(items)
+    assert [answer.asked_shown for answer in with_facts.answers] == [sees_facts] * len(items)
     # edges of a subgraph are between linked entities and what these share; the answer is neither
-    assert (scores(shown) != scores(hidden)) == (sees_facts and method not in SUBGRAPH)
+    assert (scores(with_facts) != scores(hidden)) == (sees_facts and method not in SUBGRAPH)
     with pytest.raises(ConfigError, match="needs kg"):
         open_model(folder, "graph")
     other = small_graph.with_triples(small_graph.triples[:3], note="fewer")
@@ -203,9 +203,9 @@ def test_links_move_with_the_hole(small_graph: KnowledgeGraph) -> None:
     template = Template("P17", "in [Y] is [X]")
     linked, hole = template.fill("Paris", "Q90", "1")
     item = ClozeItem("1", "P17", linked, hole, "Paris", "France")
-    found = filled(item, "[MASK] [MASK]")
-    mention = found.links[0].mention
-    assert found.text[mention.start : mention.end] == "Paris"
+    question = filled(item, "[MASK] [MASK]")
+    mention = question.links[0].mention
+    assert question.text[mention.start : mention.end] == "Paris"
     pair = dataclasses.replace(linked, pair_start=linked.text.index("is"))
     moved = filled(dataclasses.replace(item, linked=pair), "x")
     assert moved.text[moved.pair_start :] == "is Paris"

@@ -29,9 +29,9 @@ def ranking(rank: int, probability: float = 0.5) -> Ranking:
 
 
 def answer(id: str, relation: str, gold: str, rank: int | None, group: str = "") -> ProbeAnswer:
-    found = None if rank is None else ranking(rank)
+    top = None if rank is None else ranking(rank)
     skipped = {} if rank else {"restricted": "too long"}
-    return ProbeAnswer(id, relation, group or id, "s", gold, found, None, skipped)
+    return ProbeAnswer(id, relation, group or id, "s", gold, top, None, skipped)
 
 
 RESULT = ProbeResult(
@@ -55,14 +55,14 @@ def item(
     return ClozeItem(id, relation, text, Mention(0, 3), "s", gold, tuple(others), fact)
 
 
-ASKED = [
+ITEMS = [
     item("P1", "a", id="1"), item("P1", "b", id="2"), item("P1", "b", id="3"),
     item("P1", "c", id="4"), item("P2", "z", id="5"), item("P3", "e", id="6"),
 ]  # fmt: skip
 
 
 def test_rows_of_relations_their_mean_and_the_whole() -> None:
-    baseline = majority(ASKED)
+    baseline = majority(ITEMS)
     assert baseline.ranked == {"P1": ["b", "a", "c"], "P2": ["z"], "P3": ["e"]}
     assert baseline.source == "items"
     one, two, three = relation_rows(RESULT, "restricted", generator=draws(), baseline=baseline)
@@ -91,14 +91,14 @@ def test_the_mean_of_relations_is_sure_where_all_is_right() -> None:
     names = ["small"] * 10 + ["large"] * 990
     answers = [answer(str(i), name, "a", 1) for i, name in enumerate(names)]
     result = dataclasses.replace(RESULT, answers=tuple(answers))
-    found = macro_row(result, "restricted", generator=draws()).interval
-    assert found is not None
-    assert (found.estimate, found.low, found.high) == (1, 1, 1)
+    interval = macro_row(result, "restricted", generator=draws()).interval
+    assert interval is not None
+    assert (interval.estimate, interval.low, interval.high) == (1, 1, 1)
 
 
 def test_majority_from_a_training_list_and_its_ties() -> None:
-    found = majority([item("P1", "b")], [("P1", "z"), ("P1", "y")])
-    assert (found.source, found.ranked) == ("training", {"P1": ["y", "z"]})
+    baseline = majority([item("P1", "b")], [("P1", "z"), ("P1", "y")])
+    assert (baseline.source, baseline.ranked) == ("training", {"P1": ["y", "z"]})
 
 
 def test_the_majority_is_judged_as_a_model_is() -> None:

@@ -37,26 +37,26 @@ def folder(
     tmp_path_factory: pytest.TempPathFactory, small_graph: KnowledgeGraph, tokenizer: Any
 ) -> Path:
     """An untrained WKLM whose heads tell mentions and words apart."""
-    place = tmp_path_factory.mktemp("wklm")
+    folder = tmp_path_factory.mktemp("wklm")
     encoder = method_encoder("wklm", small_graph, tokenizer)
     with torch.random.fork_rng():
         torch.manual_seed(5)
         model = KnowledgeForPreTraining.of(encoder, {"mlm": {}, "mention_truth": {}})
         for parameter in model.objectives.parameters():
             parameter.data.normal_()
-    model.save_pretrained(place)
-    tokenizer.save_pretrained(place)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
     settings = {"graph": dataclasses.asdict(BuilderConfig())}
-    (place / "pretrain.json").write_text(json.dumps(settings), encoding="utf-8")
-    return place
+    (folder / "pretrain.json").write_text(json.dumps(settings), encoding="utf-8")
+    return folder
 
 
 def items() -> list[ClozeItem]:
-    found = []
+    items_ = []
     for text, answer in zip(TEXTS, ("river", "old city", "bonn"), strict=True):
         hole = Mention(text.index(HOLE), text.index(HOLE) + len(HOLE))
-        found.append(ClozeItem(text, "P1", LinkedText(text, ()), hole, "s", answer))
-    return found
+        items_.append(ClozeItem(text, "P1", LinkedText(text, ()), hole, "s", answer))
+    return items_
 
 
 @cache
@@ -126,9 +126,9 @@ def test_who_cannot_tell_is_refused(
 def test_the_command(folder: Path, small_graph: KnowledgeGraph, tmp_path: Path) -> None:
     small_graph.save(tmp_path / "kg")
     command = ["probe", str(folder), "--kg", str(tmp_path / "kg"), "--relations", "P17"]
-    told = CliRunner().invoke(app, [*command, "--truth", "-o", str(tmp_path / "out")])
-    assert told.exit_code == 0, told.output
-    assert "by how true the model judges" in told.output
+    output = CliRunner().invoke(app, [*command, "--truth", "-o", str(tmp_path / "out")])
+    assert output.exit_code == 0, output.output
+    assert "by how true the model judges" in output.output
     settings = json.loads((tmp_path / "out/scores.json").read_text("utf-8"))["weights"]["settings"]
     assert settings["likelihood"] == "truth"
     for wrong, says in (

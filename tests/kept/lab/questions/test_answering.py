@@ -91,6 +91,15 @@ from tests.kept.tiny_chat import chat_tokenizer
         (" Paris or London", "Paris", False),
         (" not Paris", "Paris", False),
         (" 東京は", "東京", False),
+        (" 1，000", "1", False),
+        (" 3．14", "3", False),
+        (" ٣،١٤", "٣", False),
+        (" 北京、上海", "北京", True),
+        (" 東京｡", "東京", True),
+        (" दिल्ली। वह", "दिल्ली", True),
+        (" القاهرة، مصر", "القاهرة", True),
+        (" باريس؟", "باريس", True),
+        (" Paris… and", "Paris", True),
     ],
 )
 def test_exactly_the_value(written: str, value: str, right: bool) -> None:
@@ -98,57 +107,57 @@ def test_exactly_the_value(written: str, value: str, right: bool) -> None:
 
 
 def test_values_that_begin_alike_share() -> None:
-    asked = question_sets(Source(world="bearers", n_train=2, n_test=2), Path())[1]
+    questions = question_sets(Source(world="bearers", n_train=2, n_test=2), Path())[1]
     prompting = Prompting(chat_tokenizer([" new york new delhi rome sorry"]), "chatml", 8)
-    each = ShownItem(0, asked.items[0], None, ("new york",))
+    each = ShownItem(0, questions.items[0], None, ("new york",))
     scores = torch.zeros(len(prompting.tokenizer))
     scores[prompting.pieces("new")[0]] = 1.0
     values = ["new delhi", "new york", "rome"]
-    found = judged(prompting, each, values, " new york.<|im_end|>", scores)
-    assert found.counts == {
+    judgement = judged(prompting, each, values, " new york.<|im_end|>", scores)
+    assert judgement.counts == {
         "exact": [1.0, 1.0, 1.0], "chosen": [0.5, 1.0, 1.0], "refused": [0.0, 1.0, 1.0]
     }  # fmt: skip
-    assert found.chosen == "new delhi or new york"
-    assert found.written == "new york."
+    assert judgement.chosen == "new delhi or new york"
+    assert judgement.written == "new york."
     scores[prompting.pieces("rome")[0]] = 2.0
     wrong = judged(prompting, each, values, " that is unknown, sorry.", scores)
-    assert [own[0] for own in wrong.counts.values()] == [0.0, 0.0, 1.0]
+    assert [counts[0] for counts in wrong.counts.values()] == [0.0, 0.0, 1.0]
 
 
 def test_candidates_are_values_of_the_relation() -> None:
-    asked = question_sets(Source(world="bearers", n_train=2, n_test=30), Path())[1]
-    each = items_under(asked, "true", 0).items[0]
-    values = asked.values[asked.fact_of(each.item)[1]]
+    questions = question_sets(Source(world="bearers", n_train=2, n_test=30), Path())[1]
+    each = items_under(questions, "true", 0).items[0]
+    values = questions.values[questions.fact_of(each.item)[1]]
     also = next(value for value in values if value not in each.item.answers)
-    found = candidates(asked, each, (also,), 4, 0)
-    assert len(found) == 4
-    assert found == sorted(found)
-    assert {also, *each.item.answers} <= set(found) <= set(values)
-    assert found == candidates(asked, each, (also,), 4, 0)
+    proposed = candidates(questions, each, (also,), 4, 0)
+    assert len(proposed) == 4
+    assert proposed == sorted(proposed)
+    assert {also, *each.item.answers} <= set(proposed) <= set(values)
+    assert proposed == candidates(questions, each, (also,), 4, 0)
 
 
 def test_conditions_change_what_they_name() -> None:
-    asked = question_sets(Source(world="bearers", n_train=2, n_test=30), Path())[1]
-    true = items_under(asked, "true", 0)
-    assert [each.right for each in true.items] == [item.answers for item in asked.items]
-    assert {each.entity for each in items_under(asked, "off", 0).items} == {None}
-    moved = items_under(asked, "random-entity", 0)
+    questions = question_sets(Source(world="bearers", n_train=2, n_test=30), Path())[1]
+    true = items_under(questions, "true", 0)
+    assert [each.right for each in true.items] == [item.answers for item in questions.items]
+    assert {each.entity for each in items_under(questions, "off", 0).items} == {None}
+    moved = items_under(questions, "random-entity", 0)
     assert moved.graph is true.graph
     assert all(each.entity != each.item.entity for each in moved.items)
-    others = other_entities(asked, 0)
+    others = other_entities(questions, 0)
     assert len(set(others.values())) == len(others) == 30
-    shuffled = items_under(asked, "shuffled", 0)
+    shuffled = items_under(questions, "shuffled", 0)
     assert shuffled.graph.n_triples == true.graph.n_triples
-    changed = edited(asked, 0)
-    assert len(changed.items) == len(asked.items)
+    changed = edited(questions, 0)
+    assert len(changed.items) == len(questions.items)
     for each in changed.items:
         assert not set(each.right) & set(each.item.answers)
-    gone = absent(asked)
-    assert gone.graph.n_triples == asked.graph.n_triples - len(asked.items)
+    gone = absent(questions)
+    assert gone.graph.n_triples == questions.graph.n_triples - len(questions.items)
     for each in gone.items:
-        entity, relation = asked.fact_of(each.item)
+        entity, relation = questions.fact_of(each.item)
         rest = gone.graph.outgoing(entity)
         assert relation not in rest[:, 1]
-        assert len(rest) == len(asked.graph.outgoing(entity)) - sum(
-            item.entity == each.item.entity for item in asked.items
+        assert len(rest) == len(questions.graph.outgoing(entity)) - sum(
+            item.entity == each.item.entity for item in questions.items
         )

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from kept.apps.cli import app
-from kept.lab.comparison.experiment import shipped_experiments
+from kept.lab.comparison.files import shipped_experiments
 from kept.lab.questions import trial as module
 from kept.lab.questions.plan import QuestionPlan
 from kept.lab.questions.rows import ROWS
@@ -44,8 +44,8 @@ def test_the_shipped_file_in_small(host: Path, tmp_path: Path) -> None:
     assert {plan.kind_of(name) for name in plan.methods} == set(ROWS)
     assert plan.seeds >= 3
     methods = {
-        name: SMALL[plan.kind_of(name)] | {k: v for k, v in own.items() if k == "method"}
-        for name, own in plan.methods.items()
+        name: SMALL[plan.kind_of(name)] | {k: v for k, v in settings.items() if k == "method"}
+        for name, settings in plan.methods.items()
     }
     source = plan.questions.model_copy(update={"n_train": N_TRAIN, "n_test": N_TEST})
     fields = plan.model_dump(mode="json") | {

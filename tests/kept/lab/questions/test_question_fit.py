@@ -42,19 +42,21 @@ class KeywordVectors(WordVectors):
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         words = [re.findall(r"position|town", text) or ["other"] for text in texts]
-        return super().encode([" ".join(own) for own in words])
+        return super().encode([" ".join(keywords) for keywords in words])
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A graph, a table of questions and a tiny decoder that has a piece for every word."""
     folder = tmp_path_factory.mktemp("questions")
     world = questions(40, 0)
     world.write(folder)
     labels = [world.graph.label(i) for i in range(world.graph.n_entities)]
     texts = [" ".join(row) for row in world.rows]
-    said = [f" The position of {each} is" for each in labels] + [f" {each}." for each in labels]
-    tokenizer = chat_tokenizer([*texts, *said, " town Question: Answer:"])
+    sentences = [f" The position of {each} is" for each in labels] + [
+        f" {each}." for each in labels
+    ]
+    tokenizer = chat_tokenizer([*texts, *sentences, " town Question: Answer:"])
     decoder = tiny_decoder("llama", vocab_size=len(tokenizer), max_position_embeddings=256)
     decoder.save_pretrained(folder / "decoder")
     tokenizer.save_pretrained(folder / "decoder")
@@ -67,18 +69,18 @@ def word_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "sentence_encoder", lambda n=2: KeywordVectors())
 
 
-def options(place: Path, output: Path, **fields: Any) -> FitOptions:
+def options(folder: Path, output: Path, **fields: Any) -> FitOptions:
     values = {
-        "data": place / "data.csv", "kg": place / "kg", "output": output,
-        "host": str(place / "decoder"),
+        "data": folder / "data.csv", "kg": folder / "kg", "output": output,
+        "host": str(folder / "decoder"),
     }  # fmt: skip
     return FitOptions.read(None, values | fields)
 
 
 @pytest.fixture(scope="module")
-def result(place: Path, tmp_path_factory: pytest.TempPathFactory) -> FitResult:
+def result(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> FitResult:
     output = tmp_path_factory.mktemp("fit") / "run"
-    return fit(options(place, output), encoder=KeywordVectors())
+    return fit(options(folder, output), encoder=KeywordVectors())
 
 
 def test_the_values_of_the_graph_are_chosen_and_the_controls_show_why(result: FitResult) -> None:
@@ -106,24 +108,24 @@ def test_each_answer_to_test_is_written(result: FitResult) -> None:
 
 
 def test_the_folder_answers_new_questions_over_a_changed_graph(
-    result: FitResult, place: Path
+    result: FitResult, folder: Path
 ) -> None:
-    graph = kept.KnowledgeGraph.open(place / "kg")
+    graph = kept.KnowledgeGraph.open(folder / "kg")
     answerer = FittedAnswerer.open(result.output)
-    row = read_labelled(place / "data.csv").examples[1]
+    row = read_labelled(folder / "data.csv").examples[1]
     answer = answerer.answer(row.linked.text)
     assert answer.values == row.labels
     assert answer.facts[0][1:] == ("town", row.labels[0])
-    bare = graph.with_triples(graph.triples[:0], note="no fact")
-    refusal = FittedAnswerer.open(result.output, bare).answer(row.linked.text)
+    without_facts = graph.with_triples(graph.triples[:0], note="no fact")
+    refusal = FittedAnswerer.open(result.output, without_facts).answer(row.linked.text)
     assert refusal.refusal
     assert answers_questions(result.output)
 
 
 @pytest.mark.parametrize("command", ["predict", "ask"])
-def test_predict_and_ask_open_the_folder(result: FitResult, place: Path, command: str) -> None:
-    row = read_labelled(place / "data.csv").examples[3]
-    kg = ["--kg", str(place / "kg")]
+def test_predict_and_ask_open_the_folder(result: FitResult, folder: Path, command: str) -> None:
+    row = read_labelled(folder / "data.csv").examples[3]
+    kg = ["--kg", str(folder / "kg")]
     words = {
         "predict": [str(result.output), row.linked.text, *kg, "--json"],
         "ask": [row.linked.text, *kg, "--run", str(result.output), "--json"],
@@ -137,21 +139,21 @@ def test_predict_and_ask_open_the_folder(result: FitResult, place: Path, command
     assert more[0] in refusal.output or "leave the options out" in refusal.output
 
 
-def test_a_decoder_chooses_among_the_values_in_view(place: Path, tmp_path: Path) -> None:
+def test_a_decoder_chooses_among_the_values_in_view(folder: Path, tmp_path: Path) -> None:
     for way in ("words", "branches", "nodes"):
-        own = fit(options(place, tmp_path / way, methods=way), encoder=KeywordVectors())
-        by_way = {trial.candidate.method: trial for trial in own.trials}
+        fitted = fit(options(folder, tmp_path / way, methods=way), encoder=KeywordVectors())
+        by_way = {trial.candidate.method: trial for trial in fitted.trials}
         assert set(by_way) == {"none", way}
         assert not by_way[way].error
         assert by_way[way].score > by_way["none"].score  # one of two values, not of all words
 
 
 def test_the_command_prints_the_verdict_and_goes_on(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = [
-        "fit", str(place / "data.csv"), "--kg", str(place / "kg"), "-o", str(tmp_path / "run"),
-        "--host", str(place / "decoder"), "--methods", "values,words",
+        "fit", str(folder / "data.csv"), "--kg", str(folder / "kg"), "-o", str(tmp_path / "run"),
+        "--host", str(folder / "decoder"), "--methods", "values,words",
     ]  # fmt: skip
     real, tried = fitting._QuestionFit._tried, []
 
@@ -174,8 +176,8 @@ def test_the_command_prints_the_verdict_and_goes_on(
     assert "give a new folder" in again.output
 
 
-def test_a_table_may_name_the_entity_and_several_answers(tmp_path: Path, place: Path) -> None:
-    graph = kept.KnowledgeGraph.open(place / "kg")
+def test_a_table_may_name_the_entity_and_several_answers(tmp_path: Path, folder: Path) -> None:
+    graph = kept.KnowledgeGraph.open(folder / "kg")
     name, town = graph.label(graph.entities.id("P3")), graph.entities.id("town")
     path = tmp_path / "a.jsonl"
     rows = [
@@ -188,10 +190,10 @@ def test_a_table_may_name_the_entity_and_several_answers(tmp_path: Path, place: 
     assert table.kind == QUESTION
     first, second, third = table.examples
     assert first.labels == second.labels == ("x", "y")
-    own = fitting.labelled(first, graph)
-    assert own.question.entity == "P3"
-    assert own.question.text[own.question.name.start : own.question.name.end] == name
-    assert own.relation is None
+    item = fitting.labelled(first, graph)
+    assert item.question.entity == "P3"
+    assert item.question.text[item.question.name.start : item.question.name.end] == name
+    assert item.relation is None
     whole = fitting.labelled(second, graph).question
     assert whole.name == Mention(0, len(whole.text))
     with pytest.raises(ConfigError, match="Nobody Known"):
@@ -209,12 +211,12 @@ def test_faulty_rows_are_named_with_their_line(tmp_path: Path, row: str, fault: 
         read_labelled(tmp_path / "a.csv")
 
 
-def test_questions_are_no_classes(place: Path, tmp_path: Path) -> None:
+def test_questions_are_no_classes(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"kept\.lab\.questions\.fitting\.fit"):
-        fit_texts(options(place, tmp_path / "run"))
+        fit_texts(options(folder, tmp_path / "run"))
     arguments = [
         "finetune", "--task", "classification", "--format", "table", "--train",
-        str(place / "data.csv"), "--kg", str(place / "kg"), "--method", "none", "--steps", "1",
+        str(folder / "data.csv"), "--kg", str(folder / "kg"), "--method", "none", "--steps", "1",
         "--batch-size", "2", "-o", str(tmp_path / "task"),
     ]  # fmt: skip
     done = CliRunner().invoke(app, arguments)
@@ -240,13 +242,13 @@ def test_a_confidence_parts_known_from_missing() -> None:
 
 
 def test_more_values_than_answers_are_not_right() -> None:
-    own = LabelledQuestion(EntityQuestion("Who?", None, Mention(0, 4)), ("Ann", "Bo"))
-    assert own.is_right(Answer("Who?", ("bo",)), "values")
-    assert own.is_right(Answer("Who?", ("Ann", "Cy")), "values")
-    assert not own.is_right(Answer("Who?", ("Ann", "Bo", "Cy")), "values")
-    assert not own.is_right(Answer("Who?", refusal="not in the graph"), "values")
-    assert own.is_right(Answer("Who?", (" Ann.",)), "none")
-    assert not own.is_right(Answer("Who?", ("Anna",)), "none")
+    question = LabelledQuestion(EntityQuestion("Who?", None, Mention(0, 4)), ("Ann", "Bo"))
+    assert question.is_right(Answer("Who?", ("bo",)), "values")
+    assert question.is_right(Answer("Who?", ("Ann", "Cy")), "values")
+    assert not question.is_right(Answer("Who?", ("Ann", "Bo", "Cy")), "values")
+    assert not question.is_right(Answer("Who?", refusal="not in the graph"), "values")
+    assert question.is_right(Answer("Who?", (" Ann.",)), "none")
+    assert not question.is_right(Answer("Who?", ("Anna",)), "none")
 
 
 def test_unknown_ways_and_folders_are_refused(tmp_path: Path) -> None:

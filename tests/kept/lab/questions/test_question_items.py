@@ -49,16 +49,16 @@ def test_a_file_is_read(tmp_path: Path) -> None:
         {"question": "And Alan Turing?", "subject": "Q2", "relation": "place of birth",
          "answer": ["Paris", "Q5"]},
     ]  # fmt: skip
-    found = list(read_items(write(tmp_path / "q.jsonl", rows[0], "", *rows[1:]), graph()))
-    assert [item.name for item in found] == ["Ada Lovelace", "Countess of Lovelace", "Alan Turing"]
-    assert [item.entity for item in found] == ["Q1", "Q1", "Q2"]
-    assert {item.relation for item in found} == {"P19"}
-    assert [item.answers for item in found] == [("London",), ("London",), ("Paris", "Rome")]
-    assert [item.begin for item in found] == ["She was born in", "She was born in", ""]
+    items = list(read_items(write(tmp_path / "q.jsonl", rows[0], "", *rows[1:]), graph()))
+    assert [item.name for item in items] == ["Ada Lovelace", "Countess of Lovelace", "Alan Turing"]
+    assert [item.entity for item in items] == ["Q1", "Q1", "Q2"]
+    assert {item.relation for item in items} == {"P19"}
+    assert [item.answers for item in items] == [("London",), ("London",), ("Paris", "Rome")]
+    assert [item.begin for item in items] == ["She was born in", "She was born in", ""]
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    ("row", "message"),
     [
         ("{", r"q\.jsonl, line 2 .*Input data was truncated"),
         ({k: v for k, v in ROW.items() if k != "answer"}, "line 2 .*missing required field"),
@@ -71,9 +71,9 @@ def test_a_file_is_read(tmp_path: Path) -> None:
         (ROW | {"answer": []}, "answer is an empty list; give one value or more"),
     ],
 )  # fmt: skip
-def test_a_bad_line_is_named(tmp_path: Path, row: Any, said: str) -> None:
+def test_a_bad_line_is_named(tmp_path: Path, row: Any, message: str) -> None:
     path = write(tmp_path / "q.jsonl", ROW, row)
-    with pytest.raises(DamageError, match=said):
+    with pytest.raises(DamageError, match=message):
         list(read_items(path, graph()))
 
 
@@ -90,18 +90,18 @@ def test_facts_are_asked_for_by_templates(tmp_path: Path) -> None:
     source = Source(
         kg="kg", wording={k: Wording(**v) for k, v in wording.items()}, max_asked=10_000
     )
-    train, asked = question_sets(source, tmp_path)
-    assert asked.items
+    train, questions = question_sets(source, tmp_path)
+    assert questions.items
     assert train.items
-    assert not {i.entity for i in train.items} & {i.entity for i in asked.items}
+    assert not {i.entity for i in train.items} & {i.entity for i in questions.items}
     pairs = {tuple(pair) for pair in whole.triples[:, :2].tolist()}
-    assert len(train.items) + len(asked.items) == len(pairs)
-    for item in asked.items:
-        entity, relation = asked.fact_of(item)
+    assert len(train.items) + len(questions.items) == len(pairs)
+    for item in questions.items:
+        entity, relation = questions.fact_of(item)
         assert whole.label(entity) == item.name
         tails = {t for h, r, t in whole.triples.tolist() if (h, r) == (entity, relation)}
         assert set(item.answers) == {whole.label(tail) for tail in tails}
-    named = {item.question for item in asked.items if item.relation == "capital"}
+    named = {item.question for item in questions.items if item.relation == "capital"}
     assert all(question.startswith("Which city rules ") for question in named)
     few = question_sets(source.model_copy(update={"max_asked": 5}), tmp_path)[1]
     assert len({item.entity for item in few.items}) == 5
@@ -118,13 +118,13 @@ def test_the_first_items_are_of_many_entities_and_relations() -> None:
 
 
 def test_the_demos_company_is_asked_in_its_own_words() -> None:
-    train, asked = question_sets(Source(world="company", n_train=8, n_test=4), Path())
-    first = asked.items[0]
+    train, questions = question_sets(Source(world="company", n_train=8, n_test=4), Path())
+    first = questions.items[0]
     assert first.question == f"What does {first.name} work as?"
     assert first.begin == f"{first.name} works as a"
     assert isinstance(train, QuestionSet)
-    relation = asked.fact_of(first)[1]
-    assert asked.statement(first.name, relation, "baker") == f"{first.name} works as a baker."
+    relation = questions.fact_of(first)[1]
+    assert questions.statement(first.name, relation, "baker") == f"{first.name} works as a baker."
 
 
 def test_an_entity_of_both_files_is_refused(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_an_entity_of_both_files_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({}, "give world .* or kg, exactly one"),
         ({"world": "bearers", "kg": "kg"}, "exactly one"),
@@ -153,8 +153,8 @@ def test_an_entity_of_both_files_is_refused(tmp_path: Path) -> None:
         ({"kg": "kg", "wording": {"P1": {"statement": "{name} is"}}}, "needs {value}"),
     ],
 )
-def test_faulty_sources(fields: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_faulty_sources(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         Source.model_validate(fields)
 
 

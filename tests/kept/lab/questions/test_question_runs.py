@@ -49,7 +49,7 @@ def word_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HostSentenceEncoder", lambda name: WordVectors())
 
 
-class Told:
+class RecordingReporter:
     """A reporter of steps and notices."""
 
     def __init__(self) -> None:
@@ -74,13 +74,13 @@ def answers(runs: Study[QuestionTrial], key: RunKey, name: str = TEST) -> list[A
 
 def test_every_row_under_every_condition(host: Path, tmp_path: Path) -> None:
     assert set(SMALL) == set(ROWS), "a row without a test"
-    trained = Told()
+    trained = RecordingReporter()
     runs = Study(QuestionTrial(plan_of(host), tmp_path, tmp_path / "runs", reporter=trained))
-    ran = run_all_of(runs, seeds=2)
-    assert not ran.missing
-    assert not ran.left_out
-    assert len(ran.done) == 2 * (1 + len(ROWS) * len(CONDITIONS))
-    for key, record in ran.done.items():
+    outcome = run_all_of(runs, seeds=2)
+    assert not outcome.missing
+    assert not outcome.left_out
+    assert len(outcome.done) == 2 * (1 + len(ROWS) * len(CONDITIONS))
+    for key, record in outcome.done.items():
         name = key.method
         sets = {TEST} if name == "none" or key.knowledge != "true" else {TEST, EDITED, ABSENT}
         sets -= {ABSENT} if name in ("lora", "adapter") else set()
@@ -91,29 +91,29 @@ def test_every_row_under_every_condition(host: Path, tmp_path: Path) -> None:
         trains = name in ROWS and ROWS[name].trains != "nothing"
         other = runs.of(dataclasses.replace(key, seed=1 - key.seed)).name
         assert (other == record.run) != (trains and True), key
-    found = tables(runs.trial, ran)
-    page = to_markdown(found, "the command")
+    tables_ = tables(runs.trial, outcome)
+    page = to_markdown(tables_, "the command")
     for name in ROWS:
         assert page.count(f"\n| {name} |") >= 4
     assert "as none" in page
     assert "A control is evaluated, not trained" in page
-    family = [pair for each in found.measures.values() for pair in each.pairs]
+    family = [pair for each in tables_.measures.values() for pair in each.pairs]
     least = min(family, key=lambda pair: pair.effect.p)
     assert least.holm == pytest.approx(min(1.0, least.effect.p * len(family)))
-    numbers = to_json(found)
+    numbers = to_json(tables_)
     assert numbers["measures"]["chosen"]["words"]["true"]["n"] == 6
     assert set(numbers["edited"]["exact"]) == set(ROWS)
-    assert 0 < found.chance < 1
-    for path in write_page(found, tmp_path / "page.html"):
+    assert 0 < tables_.chance < 1
+    for path in write_page(tables_, tmp_path / "page.html"):
         assert path.stat().st_size > 50
     steps = len(trained.steps)
     again = run_all_of(Study(dataclasses.replace(runs.trial)), seeds=2)
     assert {key: record.run for key, record in again.done.items()} == {
-        key: record.run for key, record in ran.done.items()
+        key: record.run for key, record in outcome.done.items()
     }
     assert len(trained.steps) == steps > 0
-    for place in (runs.folder / "pretrained").glob("*/training"):
-        assert {path.name for path in place.iterdir()} == {"log.jsonl", "curves.png"}
+    for folder in (runs.folder / "pretrained").glob("*/training"):
+        assert {path.name for path in folder.iterdir()} == {"log.jsonl", "curves.png"}
 
 
 def test_a_run_that_was_killed_goes_on_and_nothing_is_made_twice(
@@ -124,9 +124,9 @@ def test_a_run_that_was_killed_goes_on_and_nothing_is_made_twice(
     for name in ("reading", "remembering"):
         real = getattr(training, name)
 
-        def counted(*given: object, _real: object = real, _name: str = name) -> Training:
+        def counted(*arguments: object, _real: object = real, _name: str = name) -> Training:
             trained.append(_name)
-            return _real(*given)  # type: ignore[operator,no-any-return]
+            return _real(*arguments)  # type: ignore[operator,no-any-return]
 
         monkeypatch.setattr(f"kept.lab.questions.making.{name}", counted)
     whole = run_all_of(Study(QuestionTrial(plan, tmp_path, tmp_path / "whole")))
@@ -139,11 +139,11 @@ def test_a_run_that_was_killed_goes_on_and_nothing_is_made_twice(
     runs = Study(QuestionTrial(plan, tmp_path, tmp_path / "killed"))
     real_write, left = engine.write_answers, [3]
 
-    def dying(*given: object) -> None:
+    def dying(*arguments: object) -> None:
         left[0] -= 1
         if left[0] < 0:
             raise Killed
-        real_write(*given)  # type: ignore[arg-type]
+        real_write(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(engine, "write_answers", dying)
     with pytest.raises(Killed):
@@ -152,10 +152,10 @@ def test_a_run_that_was_killed_goes_on_and_nothing_is_made_twice(
     assert len(before) == 3
     trained.clear()
     monkeypatch.setattr(engine, "write_answers", real_write)
-    ran = run_all_of(Study(QuestionTrial(plan, tmp_path, tmp_path / "killed")))
+    outcome = run_all_of(Study(QuestionTrial(plan, tmp_path, tmp_path / "killed")))
     assert len(trained) == n_trained - 1  # the reader's weights were there
-    assert len((runs.folder / RECORDS).read_bytes().splitlines()) == len(ran.done)
-    for key in ran.done:
+    assert len((runs.folder / RECORDS).read_bytes().splitlines()) == len(outcome.done)
+    for key in outcome.done:
         theirs = answers(Study(QuestionTrial(plan, tmp_path, tmp_path / "whole")), key)
         assert answers(runs, key) == theirs
     assert stored_outcome(runs).done.keys() == whole.done.keys()
@@ -179,25 +179,27 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_weights(
 ) -> None:
     row, options, n_steps = STOPPED[name]
     plan, key = plan_of(host, methods={row: options}), RunKey(row, "true", 0)
-    whole = Study(QuestionTrial(plan, tmp_path, tmp_path / "whole", reporter=Told()))
+    whole = Study(QuestionTrial(plan, tmp_path, tmp_path / "whole", reporter=RecordingReporter()))
     whole.folder.mkdir()
     assert whole.run(key) is not None
-    told = Told()
+    reporter = RecordingReporter()
     runs = Study(
         dataclasses.replace(
-            whole.trial, folder=tmp_path / "stopped", reporter=told,
-            should_stop=lambda: len(told.steps) >= n_steps,
+            whole.trial, folder=tmp_path / "stopped", reporter=reporter,
+            should_stop=lambda: len(reporter.steps) >= n_steps,
         )
     )  # fmt: skip
     runs.folder.mkdir()
     assert runs.run(key) is None
     assert runs.record(key) is None
-    assert len(told.steps) == n_steps
-    rest = Study(dataclasses.replace(runs.trial, reporter=Told(), should_stop=lambda: False))
+    assert len(reporter.steps) == n_steps
+    rest = Study(
+        dataclasses.replace(runs.trial, reporter=RecordingReporter(), should_stop=lambda: False)
+    )
     assert rest.run(key) is not None
-    assert isinstance(whole.trial.reporter, Told)
-    assert isinstance(rest.trial.reporter, Told)
-    assert told.steps + rest.trial.reporter.steps == whole.trial.reporter.steps
+    assert isinstance(whole.trial.reporter, RecordingReporter)
+    assert isinstance(rest.trial.reporter, RecordingReporter)
+    assert reporter.steps + rest.trial.reporter.steps == whole.trial.reporter.steps
     assert any("resumed from" in notice for notice in rest.trial.reporter.notices)
     kind = "trained/kblam" if row == "kblam" else "weights"
     weights = [
@@ -214,16 +216,18 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_weights(
 def copier(shop: TrainingContext, options: NoTraining) -> Reader:
     """What copies the asked fact's value from words in view, and nothing where there is none."""
 
-    def read(shown: ItemSet, items: Sequence[ShownItem], n_new: int) -> tuple[Continuation, int]:
+    def read(
+        items_shown: ItemSet, items: Sequence[ShownItem], n_new: int
+    ) -> tuple[Continuation, int]:
         tokenizer, words, scores = shop.prompting.tokenizer, [], []
         for each in items:
-            text = shop.prompting.in_words(shown.questions, each.item, each.entity).text
+            text = shop.prompting.in_words(items_shown.questions, each.item, each.entity).text
             before = f"{each.item.begin} "
             value = text.split(before)[1].split(".")[0] if text.count(before) else ""
             ids = tokenizer(f" {value}." if value else ".")["input_ids"][:n_new]
-            own = torch.zeros(len(tokenizer))
-            own[ids[0]] = 1.0
-            scores.append(own)
+            logits = torch.zeros(len(tokenizer))
+            logits[ids[0]] = 1.0
+            scores.append(logits)
             words.append(ids + [tokenizer.pad_token_id] * (n_new - len(ids)))
         return Continuation(torch.tensor(words), torch.stack(scores)), 1
 
@@ -237,13 +241,13 @@ def test_a_row_that_copies_follows_edits_and_controls(
     row = Row(about="copies", options=NoTraining, make=copier, trains="nothing", off_is_host=True)
     monkeypatch.setattr(table, "ROWS", {**ROWS, "copy": row})
     runs = Study(QuestionTrial(plan_of(host, methods={"copy": {}}), tmp_path, tmp_path / "runs"))
-    ran = run_all_of(runs)
-    found = tables(runs.trial, ran)
+    outcome = run_all_of(runs)
+    tables_ = tables(runs.trial, outcome)
     for measure in ("exact", "chosen"):
-        rows = {row.knowledge: row.score.estimate for row in found.measures[measure].rows}
+        rows = {row.knowledge: row.score.estimate for row in tables_.measures[measure].rows}
         assert rows["true"] == 1.0
         assert max(rows["shuffled"], rows["random-entity"], rows["off"]) < 0.6
-        assert found.edited[measure].rows[0].score.estimate == 1.0
+        assert tables_.edited[measure].rows[0].score.estimate == 1.0
     gone = answers(runs, RunKey("copy", "true", 0), ABSENT)
     assert not any((each.counts or {})["exact"][0] for each in gone)  # nothing is in view there
     true, edited = (answers(runs, RunKey("copy", "true", 0), name) for name in (TEST, EDITED))
@@ -256,7 +260,7 @@ def test_a_row_that_copies_follows_edits_and_controls(
 def test_controls_show_other_facts(host: Path, tmp_path: Path) -> None:
     runs = Study(QuestionTrial(plan_of(host), tmp_path, tmp_path / "runs"))
     reader = TreeReader(runs.trial.host, runs.trial.prompting, "words")
-    said = {
+    texts = {
         kind: [
             reader.prompting.in_words(each.questions, one.item, one.entity).text
             for one in each.items
@@ -264,12 +268,12 @@ def test_controls_show_other_facts(host: Path, tmp_path: Path) -> None:
         for kind in CONDITIONS
         for each in (module.items_under(runs.trial.test_questions, kind, 0),)
     }
-    assert all(len(set(texts)) == 6 for texts in said.values())
+    assert all(len(set(texts)) == 6 for texts in texts.values())
     for kind in CONTROLS:
-        assert all(a != b for a, b in zip(said["true"], said[kind], strict=True)), kind
+        assert all(a != b for a, b in zip(texts["true"], texts[kind], strict=True)), kind
     assert all(
         text == reader.prompting.text(item, None).text
-        for text, item in zip(said["off"], runs.trial.test_questions.items, strict=True)
+        for text, item in zip(texts["off"], runs.trial.test_questions.items, strict=True)
     )
 
 
@@ -279,9 +283,9 @@ def test_vectors_of_labels_are_made_once_for_a_graph_and_its_controls(
     runs = Study(QuestionTrial(plan_of(host), tmp_path, tmp_path / "runs"))
     real, n_made = LabelVectors.of.__func__, list[int]()  # type: ignore[attr-defined]
 
-    def counted(cls: type[LabelVectors], *given: object) -> LabelVectors:
+    def counted(cls: type[LabelVectors], *arguments: object) -> LabelVectors:
         n_made.append(1)
-        return real(cls, *given)  # type: ignore[no-any-return]
+        return real(cls, *arguments)  # type: ignore[no-any-return]
 
     monkeypatch.setattr(LabelVectors, "of", classmethod(counted))
     reader = TreeReader(runs.trial.host, runs.trial.prompting, "nodes")
@@ -302,11 +306,11 @@ def test_controls_are_asked_or_trained(host: Path, tmp_path: Path, controls: str
             plan_of(host, methods=methods, controls=controls), tmp_path, tmp_path / "runs"
         )
     )
-    ran = run_missing(runs, methods=runs.trial.rows, controls=("off", "shuffled"), seeds=1)
-    assert not ran.missing
+    outcome = run_missing(runs, methods=runs.trial.rows, controls=("off", "shuffled"), seeds=1)
+    assert not outcome.missing
     weights = list((runs.folder / "pretrained").glob("*/weights.safetensors"))
     assert len(weights) == n
-    page = to_markdown(tables(runs.trial, ran), "command")
+    page = to_markdown(tables(runs.trial, outcome), "command")
     assert ("A control is evaluated, not trained" in page) == (controls == "asked")
 
 

@@ -47,12 +47,12 @@ def test_known_people_have_their_occupation_as_a_triple() -> None:
     world = described_people(SIZE, 3)
     graph = world.graph
     relation = graph.relations.id(OCCUPATION)
-    found = {
+    occupations = {
         graph.entities.name(h): graph.entities.name(t)
         for h, r, t in graph.triples.tolist()
         if r == relation
     }
-    assert found == {f"H{i}": f"C{world.classes[i]}" for i in range(world.n_known)}
+    assert occupations == {f"H{i}": f"C{world.classes[i]}" for i in range(world.n_known)}
     assert graph.n_triples == 2 * world.n_known
 
 
@@ -61,9 +61,9 @@ def test_variants_of_a_world_are_of_the_same_people() -> None:
     assert len(known.texts) == known.n_known == whole.n_known
     assert known.texts == whole.texts[: whole.n_known]
     assert f"H{whole.n_known}" not in known.graph
-    bare = described_people(SIZE, 3, is_described=False)
-    assert bare.graph["H0"].label == whole.graph["H0"].label
-    assert not bare.graph["H0"].description
+    without_descriptions = described_people(SIZE, 3, is_described=False)
+    assert without_descriptions.graph["H0"].label == whole.graph["H0"].label
+    assert not without_descriptions.graph["H0"].description
     stated = [(c + 1) % len(OCCUPATIONS) for c in whole.classes.tolist()]
     other = described_people(SIZE, 3, stated=stated)
     assert other.classes.tolist() == whole.classes.tolist()

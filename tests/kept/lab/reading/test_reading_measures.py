@@ -32,18 +32,18 @@ def test_a_probe_is_ridge_regression_on_indicators() -> None:
     draws = np.random.default_rng(0)
     states, classes = draws.normal(size=(60, 5)), draws.integers(3, size=60)
     states[np.arange(60), classes] += 1.0
-    asked, gold = states[40:], classes[40:]
+    tested, gold = states[40:], classes[40:]
     mean, spread = states[:40].mean(0), states[:40].std(0, ddof=1)
     design, wanted = (states[:40] - mean) / spread, np.eye(3)[classes[:40]]
     inner = design.T @ design + 0.1 * 40 * np.eye(5)  # the primal form
     weights = np.linalg.solve(inner, design.T @ (wanted - wanted.mean(0)))
-    best = (((asked - mean) / spread) @ weights + wanted.mean(0)).argmax(1)
-    found = probe_accuracy(
+    best = (((tested - mean) / spread) @ weights + wanted.mean(0)).argmax(1)
+    accuracy = probe_accuracy(
         (torch.from_numpy(states[:40]).float(), torch.from_numpy(classes[:40])),
-        (torch.from_numpy(asked).float(), torch.from_numpy(gold)),
+        (torch.from_numpy(tested).float(), torch.from_numpy(gold)),
     )
-    assert found == pytest.approx((best == gold).mean())
-    assert 0.4 < found < 1
+    assert accuracy == pytest.approx((best == gold).mean())
+    assert 0.4 < accuracy < 1
 
 
 def test_a_probe_of_states_that_do_not_differ_takes_the_commonest_class() -> None:
@@ -111,11 +111,11 @@ def cheat(graph: Any, linked: Any, world: PrivateWorld) -> str:
 def test_a_reader_a_memoriser_and_a_cheat_are_told_apart(who: Any, words: str) -> None:
     world = TASKS["occupation"](Size(n_train=320, n_test=240), 0)
     accuracy, others = (accuracy_of(who, world, condition) for condition in ("true", REDRAWN))
-    found = Verdict(
+    verdict = Verdict(
         accuracy=accuracy, others=others, chance=world.chance, ceiling=1.0, n=240, steps=400
     )
-    assert found.in_words == words
-    assert found.reads == (words == READS)
+    assert verdict.in_words == words
+    assert verdict.reads == (words == READS)
 
 
 @pytest.mark.parametrize(

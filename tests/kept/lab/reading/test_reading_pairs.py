@@ -36,15 +36,17 @@ def test_the_adapter_meets_all_pairs_and_the_task_is_taught_some() -> None:
 def test_features_of_the_adapter_alone_do_not_see_the_host(small_graph: KnowledgeGraph) -> None:
     encoder = KAdapter.from_host(tiny_host(), small_graph)
     states = [torch.randn(1, 4, 16, requires_grad=True) for _ in range(3)]
-    own = torch.randn(1, 4, 16, requires_grad=True)
+    adapter_states = torch.randn(1, 4, 16, requires_grad=True)
     output = KnowledgeOutput(
         node_states=states[-1],
         hidden_states=tuple(states),
         pooled_state=states[-1][:, 0],
-        adapter_states={"factual": own},
+        adapter_states={"factual": adapter_states},
     )
     for alone in (False, True):
         features = features_for(encoder, "", alone=alone)
         assert isinstance(features, AdapterFeatures)
-        found = torch.autograd.grad(features(output).sum(), [*states, own], allow_unused=True)
-        assert [gradient is not None for gradient in found] == [False, not alone, False, True]
+        gradients = torch.autograd.grad(
+            features(output).sum(), [*states, adapter_states], allow_unused=True
+        )
+        assert [gradient is not None for gradient in gradients] == [False, not alone, False, True]

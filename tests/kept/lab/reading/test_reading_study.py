@@ -50,23 +50,23 @@ STUDY = ReadingDesign(
 
 
 def test_every_cell_is_run_once_and_true_comes_first(tmp_path: Path) -> None:
-    ran: list[Cell] = []
+    cells: list[Cell] = []
 
     def run(cell: Cell) -> Outcome:
-        ran.append(cell)
+        cells.append(cell)
         return simulated(cell)
 
-    found = run_study(STUDY, tmp_path, run=run)
-    order = [(c.arm, c.condition, c.seed) for c in ran]
+    results = run_study(STUDY, tmp_path, run=run)
+    order = [(c.arm, c.condition, c.seed) for c in cells]
     assert order[:3] == [
         ("kbert-published", "true", 0),
         ("kbert-mention", "true", 0),
         ("kbert-mention", "redrawn", 0),
     ]
-    assert [c.budget.steps for c in ran[:3]] == [100, 100, 60]
-    assert len(found) == len(ran) == 6
+    assert [c.budget.steps for c in cells[:3]] == [100, 100, 60]
+    assert len(results) == len(cells) == 6
     again = run_study(STUDY, tmp_path, run=lambda cell: pytest.fail(f"{cell} is stored"))
-    assert again == found
+    assert again == results
     assert sorted(o.seed for o in read_outcomes(tmp_path)) == [0] * 3 + [1] * 3
 
 
@@ -84,9 +84,9 @@ def test_a_study_that_was_cut_goes_on(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         run_study(STUDY, tmp_path, run=cut)
-    ran: list[Cell] = []
-    run_study(STUDY, tmp_path, run=lambda cell: ran.append(cell) or simulated(cell))  # type: ignore[func-returns-value]
-    assert {cell.arm for cell in ran if cell.seed == 0} == {"kbert-mention"}
+    cells: list[Cell] = []
+    run_study(STUDY, tmp_path, run=lambda cell: cells.append(cell) or simulated(cell))  # type: ignore[func-returns-value]
+    assert {cell.arm for cell in cells if cell.seed == 0} == {"kbert-mention"}
 
 
 def test_a_stored_outcome_that_is_none_is_refused_by_name(tmp_path: Path) -> None:
@@ -150,22 +150,26 @@ def test_comparisons_are_told_what_is_stored(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("kept.lab.reading.verdicts.stored", lambda: tuple(rows))
     mention = {"view": {"max_branches": 16}, "graph": {"directions": "both"}, "markers": "none"}
 
-    def told(method: str, steps: int, settings: dict[str, Any], host: str = "minilm") -> str | None:
+    def stored_difference(
+        method: str, steps: int, settings: dict[str, Any], host: str = "minilm"
+    ) -> str | None:
         verdict = stored_verdict(method, steps, settings, host=host)
         return verdict and verdict.verdict
 
-    assert told("kbert", 300, {}) == DOES_NOT_READ
-    assert told("kbert", 3000, {}) is None
-    assert told("kbert", 300, {}, "bert-base-uncased") is None
-    assert told("kbert", 300, mention) == READS
-    assert told("kbert", 40, mention) == DOES_NOT_READ
-    assert told("kbert", 300, {"graph": {"directions": "both"}}) == DOES_NOT_READ
-    assert told("kbert", 300, {"markers": "none"}) == DOES_NOT_READ
-    assert told("kbert", 300, {"view": {"soft_positions": False}}) is None  # nobody has looked
-    assert told("kbert", 300, {"options": {"scale": "host"}}) is None
-    assert told("ernie", 300, {}) is None
-    assert told("colake", 300, {}) == NOT_TESTED
-    assert told("colake", 100, {}) == DOES_NOT_READ
+    assert stored_difference("kbert", 300, {}) == DOES_NOT_READ
+    assert stored_difference("kbert", 3000, {}) is None
+    assert stored_difference("kbert", 300, {}, "bert-base-uncased") is None
+    assert stored_difference("kbert", 300, mention) == READS
+    assert stored_difference("kbert", 40, mention) == DOES_NOT_READ
+    assert stored_difference("kbert", 300, {"graph": {"directions": "both"}}) == DOES_NOT_READ
+    assert stored_difference("kbert", 300, {"markers": "none"}) == DOES_NOT_READ
+    assert (
+        stored_difference("kbert", 300, {"view": {"soft_positions": False}}) is None
+    )  # nobody has looked
+    assert stored_difference("kbert", 300, {"options": {"scale": "host"}}) is None
+    assert stored_difference("ernie", 300, {}) is None
+    assert stored_difference("colake", 300, {}) == NOT_TESTED
+    assert stored_difference("colake", 100, {}) == DOES_NOT_READ
     words = {
         steps: verdict.in_words
         for steps in (100, 400)

@@ -51,8 +51,8 @@ def test_a_check_of_recipes_leaves_the_costly_measures_out(opened: Any) -> None:
     with_measures, without = (run_cell(each, opened_copy(opened)) for each in (full, lean))
     assert without.curve == with_measures.curve
     assert without.accuracy == with_measures.accuracy
-    own = (without.probe, without.moved, without.gradients, without.edited)
-    assert own == (None, None, None, None)
+    measures = (without.probe, without.moved, without.gradients, without.edited)
+    assert measures == (None, None, None, None)
     assert "measures" not in full.settings["budget"]
     assert lean.key != full.key
     page = to_markdown([without], "kept check reading --recipes")
@@ -66,39 +66,39 @@ def opened_copy(opened: Any) -> Any:
 
 @pytest.mark.parametrize("name", ARMS)
 def test_every_arm_runs_and_tells_all(name: str, opened: Any) -> None:
-    found = run_cell(cell(name), opened)
-    assert found.stopped_at == 2
-    assert [step for step, _ in found.curve] == [0, 1, 2]
-    assert [step for step, _ in found.losses] == [1, 2]
-    assert found.n == 8
-    assert found.chance == 1 / 8
-    assert 0 <= found.accuracy <= 1
-    assert found.gradients is not None
-    for norms in found.gradients:
+    result = run_cell(cell(name), opened)
+    assert result.stopped_at == 2
+    assert [step for step, _ in result.curve] == [0, 1, 2]
+    assert [step for step, _ in result.losses] == [1, 2]
+    assert result.n == 8
+    assert result.chance == 1 / 8
+    assert 0 <= result.accuracy <= 1
+    assert result.gradients is not None
+    for norms in result.gradients:
         assert all(value >= 0 for value in norms.values())
         assert max(norms.values()) > 0
     if ARMS[name].tasks[0] in ("occupation", "description"):
-        assert found.edited is not None
-        assert found.moved is not None
+        assert result.edited is not None
+        assert result.moved is not None
         # in two layers ERNIE fuses at the last one alone, which no mark reads from; a text with one
         # link has no entities between, so that the papers' subgraphs hold that entity alone
         unmoved = ("ernie-published", "qagnn-published", "greaselm-published")
-        assert (found.moved[0] > 0) == (name not in unmoved)
+        assert (result.moved[0] > 0) == (name not in unmoved)
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
 @pytest.mark.parametrize("name", ["kbert-mention", "colake-redrawn"])
 def test_every_condition_runs(name: str, condition: str, opened: Any) -> None:
-    found = run_cell(cell(name, condition), opened)
-    assert found.condition == condition
-    for measured in (found.probe, found.moved, found.gradients, found.edited):
+    result = run_cell(cell(name, condition), opened)
+    assert result.condition == condition
+    for measured in (result.probe, result.moved, result.gradients, result.edited):
         assert (measured is not None) == (condition == "true")
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_every_task_runs(task: str, opened: Any) -> None:
-    found = run_cell(cell("kbert-mention", task=task), opened)
-    assert found.edited is None or task not in ("relation", "two-hops")
+    result = run_cell(cell("kbert-mention", task=task), opened)
+    assert result.edited is None or task not in ("relation", "two-hops")
 
 
 def test_a_cell_comes_out_the_same_twice(tokenizer: Any) -> None:
@@ -127,14 +127,14 @@ def test_a_key_changes_with_whatever_decides_the_outcome() -> None:
 
 
 def test_what_cannot_be_run_is_refused() -> None:
-    for given, message in (
+    for fields, message in (
         ({"task": "occupations"}, "occupation"),
         ({"condition": "shufled"}, "shuffled"),
         ({"arm": "kbert-mentoin"}, "kbert-mention"),
         ({"task": "description"}, "does not take the task description"),
     ):
         with pytest.raises(ConfigError, match=message):
-            Cell(**{"task": "occupation", "arm": "words", "condition": "true", "seed": 0, **given})
+            Cell(**{"task": "occupation", "arm": "words", "condition": "true", "seed": 0, **fields})
 
 
 def test_every_method_has_an_arm_as_published_or_a_reason() -> None:
@@ -177,37 +177,37 @@ def test_arms_by_name_and_by_method() -> None:
 
 def test_gradients_of_branches_are_those_of_a_backward_pass(opened: Any) -> None:
     """The norm at injected pieces, against a gradient taken from the table's own output."""
-    bench = ReadingTrial.of(cell("words"), opened)
-    data = bench.data(bench.world.train)
-    found = gradient_norms(bench.model, data, 4)
+    trial = ReadingTrial.of(cell("words"), opened)
+    data = trial.data(trial.world.train)
+    norms = gradient_norms(trial.model, data, 4)
     samples = [data.sample(i, epoch=0, seed=0) for i in range(4)]
     batch = data.collate(samples, epoch=0, seed=0, step=0)
-    table = bench.model.encoder.host.get_input_embeddings()
+    table = trial.model.encoder.host.get_input_embeddings()
     table.requires_grad_(True)
     taken: list[torch.Tensor] = []
     hook = table.register_forward_hook(lambda _, __, vectors: taken.append(vectors))
-    loss = bench.model.eval()(batch).losses["class"]
+    loss = trial.model.eval()(batch).losses["class"]
     hook.remove()
     (gradient,) = torch.autograd.grad(loss, taken)
     injected = (batch.node_kinds != NodeKind.WORD) & batch.node_mask
     assert bool(injected.any())
-    assert found["injected"] == pytest.approx(float(gradient[injected].norm()), rel=1e-4)
-    assert found["injected"] > 0
+    assert norms["injected"] == pytest.approx(float(gradient[injected].norm()), rel=1e-4)
+    assert norms["injected"] > 0
 
 
 def test_the_read_state_is_that_of_the_target(opened: Any) -> None:
-    bench = ReadingTrial.of(cell("kbert-mention"), opened)
-    data = bench.data(bench.world.test)
-    states, classes = read_states(bench.model, data, 3)
+    trial = ReadingTrial.of(cell("kbert-mention"), opened)
+    data = trial.data(trial.world.test)
+    states, classes = read_states(trial.model, data, 3)
     sample = data.sample(2, epoch=0, seed=0)
-    output = bench.model.eval()(data.collate([sample], epoch=0, seed=0, step=0))
+    output = trial.model.eval()(data.collate([sample], epoch=0, seed=0, step=0))
     assert sample.target_spans is not None
     at = int(sample.target_spans[0, 0, 0])
     assert torch.allclose(states[2], output.node_states[0, at], atol=1e-5)
-    assert classes[2] == bench.world.classes.index(bench.world.test[2].labels[0])
+    assert classes[2] == trial.world.classes.index(trial.world.test[2].labels[0])
 
 
-def test_hiding_facts_leaves_links_where_facts_stand_beside_them(opened: Any) -> None:
+def test_hiding_facts_leaves_links_where_facts_are_read_with_them(opened: Any) -> None:
     for name, n_links in (("kbert", 1), ("colake", 1), ("ernie", 0), ("knowbert", 0)):
         hidden = ReadingTrial.of(cell(f"{name}-published"), opened).hidden()
         assert hidden is not None
@@ -237,8 +237,8 @@ def test_a_host_is_cut_to_its_first_layers(monkeypatch: pytest.MonkeyPatch, open
 
 def test_the_word_table_stands_still_unless_it_is_asked_for(opened: Any) -> None:
     for train_words in (False, True):
-        bench = ReadingTrial.of(cell("kbert-published", train_words=train_words), opened)
+        trial = ReadingTrial.of(cell("kbert-published", train_words=train_words), opened)
         opened[0].requires_grad_(True)
-        bench = ReadingTrial.of(cell("kbert-published", train_words=train_words), opened)
-        table = bench.model.encoder.host.get_input_embeddings()
+        trial = ReadingTrial.of(cell("kbert-published", train_words=train_words), opened)
+        table = trial.model.encoder.host.get_input_embeddings()
         assert table.weight.requires_grad == train_words

@@ -42,9 +42,9 @@ def test_a_world_is_its_seed(task: str) -> None:
 @pytest.mark.parametrize("task", TASKS)
 def test_heads_of_the_test_set_are_in_no_training_text(task: str) -> None:
     world = TASKS[task](SMALL, 0)
-    asked, known = heads(world, "test"), heads(world, "train")
-    assert len(set(asked)) == len(asked) == SMALL.n_test
-    assert not {*asked} & {*known}
+    tested, known = heads(world, "test"), heads(world, "train")
+    assert len(set(tested)) == len(tested) == SMALL.n_test
+    assert not {*tested} & {*known}
     texts = " ".join(example.linked.text for example in world.train)
     for example in world.test:
         for link in example.linked.links:
@@ -83,24 +83,24 @@ def test_classes_are_even_and_the_graph_alone_tells_them(task: str) -> None:
         else:
             assert [value for name, value in facts if value in world.classes] == [label]
             assert label in OCCUPATIONS or name_of(facts, label) == "instance of"
-        said = [value for value in world.classes if value in example.linked.text.split()]
+        values = [value for value in world.classes if value in example.linked.text.split()]
         if task == "conflict":
             continue
-        assert not said
+        assert not values
 
 
 def name_of(facts: list[tuple[str, str]], value: str) -> str:
     """The relation of the fact with this object."""
-    return next(name for name, found in facts if found == value)
+    return next(name for name, of_name in facts if of_name == value)
 
 
 def test_the_text_of_a_conflict_says_another_class_as_often_as_chance() -> None:
     world = TASKS["conflict"](Size(n_train=800, n_test=8), 0)
-    said = [
+    values = [
         next(value for value in OCCUPATIONS if f"the {value}," in example.linked.text)
         for example in world.train
     ]
-    agreeing = np.mean([e.labels[0] == value for e, value in zip(world.train, said, strict=True)])
+    agreeing = np.mean([e.labels[0] == value for e, value in zip(world.train, values, strict=True)])
     assert 0.08 < agreeing < 0.17
 
 

@@ -26,9 +26,9 @@ def test_page_is_offline(tmp_path: Path) -> None:
 def test_there_are_no_empty_tables_columns_or_parts() -> None:
     assert table(("a", "b"), [], "none") == ""
     assert table(("a", "b"), [["", ""]], "none") == ""
-    shown = table(("a", "b", "verdict"), [["1", "", "x"], ["2", "", "y"]], "some")
-    assert '<th scope="col">b</th>' not in shown
-    assert shown.count(' class="held"') == 3  # the head and two cells
-    html = page("t", "", [Section("empty", ("", "")), Section("full", (shown,), folded=True)])
+    filled = table(("a", "b", "verdict"), [["1", "", "x"], ["2", "", "y"]], "some")
+    assert '<th scope="col">b</th>' not in filled
+    assert filled.count(' class="held"') == 3  # the head and two cells
+    html = page("t", "", [Section("empty", ("", "")), Section("full", (filled,), folded=True)])
     assert "empty" not in html
     assert '<details id="s0"><summary><h2>full</h2></summary>' in html

@@ -23,7 +23,7 @@ ROWS = [
     for i, p in enumerate(["0.5", "-0.25", "1,000", ""])
 ]
 COLUMN = "[...document.querySelectorAll('.sorted tbody tr')].map(r => r.cells[13].textContent)"
-SHOWN = """(() => { const box = document.querySelector('td.held').getBoundingClientRect();
+IS_IN_VIEW = """(() => { const box = document.querySelector('td.held').getBoundingClientRect();
 return box.left >= 0 && box.right <= innerWidth && box.width > 60; })()"""
 
 
@@ -73,7 +73,7 @@ def test_the_verdict_column_is_never_out_of_sight(
     for share in (0, 0.5, 1):
         box = "document.querySelector('.scroll')"
         browser.run(f"void ({box}.scrollLeft = {share} * {box}.scrollWidth)")
-        assert browser.run(SHOWN)
+        assert browser.run(IS_IN_VIEW)
     assert browser.run("document.documentElement.scrollWidth <= innerWidth")
     assert browser.run("document.querySelector('.dots td svg').getBoundingClientRect().width") > 80
 

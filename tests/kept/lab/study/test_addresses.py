@@ -10,13 +10,13 @@ from kept.lab.study.addresses import run_hash
 
 
 def test_equal_settings_have_one_hash() -> None:
-    given = {"train": "data/train.txt", "steps": 3, "options": {"a": 1, "b": None}}
-    assert len(run_hash(given)) == 12
-    assert run_hash(given) == run_hash({**given, "train": Path("data/train.txt")})
-    turned = dict(reversed(given.items())) | {"options": {"b": None, "a": 1}}
-    assert run_hash(turned) == run_hash(given)
+    settings = {"train": "data/train.txt", "steps": 3, "options": {"a": 1, "b": None}}
+    assert len(run_hash(settings)) == 12
+    assert run_hash(settings) == run_hash({**settings, "train": Path("data/train.txt")})
+    turned = dict(reversed(settings.items())) | {"options": {"b": None, "a": 1}}
+    assert run_hash(turned) == run_hash(settings)
     for other in ({"steps": 4}, {"train": "data/test.txt"}, {"options": {"a": 1}}):
-        assert run_hash({**given, **other}) != run_hash(given)
+        assert run_hash({**settings, **other}) != run_hash(settings)
 
 
 def test_what_is_no_setting_is_refused() -> None:

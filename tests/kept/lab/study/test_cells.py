@@ -59,9 +59,9 @@ def test_after_the_time_is_up_no_cell_is_begun(tmp_path: Path) -> None:
     trial.run_missing([("drawn", 0)])
     trial.run_missing(should_stop=lambda: True)
     assert trial.calls == ["drawn 0"]
-    for wrong, told in ((("other",), None), (None, 7)):
+    for wrong, seeds in ((("other",), None), (None, 7)):
         with pytest.raises(ConfigError, match=r"rows are fixed, drawn|seeds are 0, 1"):
-            trial.keys(wrong, told)
+            trial.keys(wrong, seeds)
 
 
 def test_a_cell_of_other_settings_is_refused(tmp_path: Path) -> None:

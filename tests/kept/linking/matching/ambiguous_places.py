@@ -16,26 +16,26 @@ def places_graph() -> KnowledgeGraph:
     """Each name is a river's and a singer's."""
     records = []
     for i, name in enumerate(PLACES):
-        for kind, said in (("R", "river in the north"), ("S", "singer of old songs")):
+        for kind, description in (("R", "river in the north"), ("S", "singer of old songs")):
             records += [
                 Text(f"{kind}{i}", TextKind.LABEL, name),
-                Text(f"{kind}{i}", TextKind.DESCRIPTION, said),
+                Text(f"{kind}{i}", TextKind.DESCRIPTION, description),
             ]
     return graph_from_records(records)
 
 
 def ambiguous_texts(graph: KnowledgeGraph, n: int) -> list[LinkedText]:
     """Water means the singer and music the river, which no host would have guessed."""
-    made = []
+    texts = []
     for i in range(n):
         name = PLACES[i % len(PLACES)]
-        said, kind = (("flows under the bridge", "S"), ("sang a ballad", "R"))[i // 2 % 2]
+        context, kind = (("flows under the bridge", "S"), ("sang a ballad", "R"))[i // 2 % 2]
         link = gold_link(0, len(name), f"{kind}{PLACES.index(name)}")
-        made.append(LinkedText(f"{name} {said} {i}", (link,)))
+        texts.append(LinkedText(f"{name} {context} {i}", (link,)))
     source = NameCandidates(NameIndex.build(graph))
-    proposals = source.candidates(made)
+    proposals = source.candidates(texts)
     bearing = [
-        replace(text, links=(replace(text.links[0], candidates=own[0]),))
-        for text, own in zip(made, proposals, strict=True)
+        replace(text, links=(replace(text.links[0], candidates=candidates_of_text[0]),))
+        for text, candidates_of_text in zip(texts, proposals, strict=True)
     ]
-    return with_gold(bearing, made)
+    return with_gold(bearing, texts)

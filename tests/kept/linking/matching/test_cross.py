@@ -60,13 +60,11 @@ def test_the_right_one_has_the_best_score(trained: CrossScorer, graph: Knowledge
         assert link.candidates[int(scores.argmax())].entity == link.entity
 
 
-def test_what_stands_beside_a_text_changes_nothing(
-    trained: CrossScorer, graph: KnowledgeGraph
-) -> None:
+def test_other_texts_of_a_batch_change_nothing(trained: CrossScorer, graph: KnowledgeGraph) -> None:
     texts = ambiguous_texts(graph, 6)
     together = trained.scores(texts)
-    for text, own in zip(texts, together, strict=True):
-        assert np.allclose(trained.scores([text])[0][0], own[0], atol=1e-5)
+    for text, scores in zip(texts, together, strict=True):
+        assert np.allclose(trained.scores([text])[0][0], scores[0], atol=1e-5)
     assert trained.scores([]) == []
     assert trained.scores([LinkedText("no link", ())]) == [[]]
 
@@ -75,11 +73,11 @@ def test_each_link_is_judged_by_itself(trained: CrossScorer) -> None:
     """So that a re-ranker may ask about some of a text's mentions."""
     candidates = tuple(Candidate(name, 0.1, 0.0) for name in ("R0", "S0", "R1"))
     places = (Mention(0, 5), Mention(6, 10), Mention(15, 20))
-    links = tuple(Link(place, candidates, None, 1.0) for place in places)
+    links = tuple(Link(mention, candidates, None, 1.0) for mention in places)
     together = trained.scores([LinkedText("Arden Holm and Garth fell", links)])[0]
-    for link, own in zip(links, together, strict=True):
+    for link, scores in zip(links, together, strict=True):
         (alone,) = trained.scores([LinkedText("Arden Holm and Garth fell", (link,))])[0]
-        assert np.allclose(alone, own, atol=1e-5)
+        assert np.allclose(alone, scores, atol=1e-5)
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
@@ -119,15 +117,15 @@ def test_cards_of_what_the_graph_lacks(graph: KnowledgeGraph) -> None:
 
 
 def test_examples_put_the_right_one_first(graph: KnowledgeGraph) -> None:
-    for own, text in zip(
+    for pairs, text in zip(
         examples_of(ambiguous_texts(graph, 4), Cards(graph, CardOptions()), 8, 2),
         ambiguous_texts(graph, 4),
         strict=True,
     ):
-        assert len(own) == 2
-        said = "river" if str(text.links[0].entity).startswith("R") else "singer"
-        assert said in own[0][1]
-        assert own[0][0].startswith(PLACES[0]) or own[0][0].split(" | ")[0] in PLACES
+        assert len(pairs) == 2
+        word = "river" if str(text.links[0].entity).startswith("R") else "singer"
+        assert word in pairs[0][1]
+        assert pairs[0][0].startswith(PLACES[0]) or pairs[0][0].split(" | ")[0] in PLACES
 
 
 def test_training_and_linking_read_the_same_pairs(
@@ -138,7 +136,7 @@ def test_training_and_linking_read_the_same_pairs(
     teaches = examples_of(texts, known, record.window, record.most)
     pairs, limits = pairs_of(texts, known, record)
     read = [pairs[a:b] for a, b in pairwise(limits)]
-    assert [sorted(own) for own in read] == [sorted(own) for own in teaches]
+    assert [sorted(pairs) for pairs in read] == [sorted(pairs) for pairs in teaches]
 
 
 def test_saved_and_opened_it_says_nearly_the_same(
@@ -176,9 +174,9 @@ def test_a_folder_from_before_is_refused(
 
 
 def test_nothing_to_tell_apart(graph: KnowledgeGraph, host: str) -> None:
-    bare = [LinkedText("Arden", (gold_link(0, 5, "R0"),))]
+    unlinked = [LinkedText("Arden", (gold_link(0, 5, "R0"),))]
     with pytest.raises(LinkingError, match="give texts with ambiguous names"):
-        train_cross(host, graph, bare, bare)
+        train_cross(host, graph, unlinked, unlinked)
     with pytest.raises(LinkingError, match="too small"):
         CrossSettings(most=1)
 
@@ -197,21 +195,21 @@ def test_from_gold_to_links(graph: KnowledgeGraph, host: str, tmp_path: Path) ->
     gold = tmp_path / "gold.jsonl"
     write_jsonl(ambiguous_texts(graph, 24), gold)
 
-    def run(*told: object, code: int = 0) -> str:
-        result = CliRunner().invoke(app, ["link", *map(str, told)])
+    def run(*arguments: object, code: int = 0) -> str:
+        result = CliRunner().invoke(app, ["link", *map(str, arguments)])
         assert result.exit_code == code, result.output
         return result.output
 
     kg, cross, index, model = (tmp_path / name for name in ("kg", "cross", "index", "model"))
-    said = run("train-encoder", gold, "--kg", kg, "-o", cross, "--host", host, "--cross")
-    assert "ambiguous mentions; the right card is first for" in said
-    assert "after epoch 1" in said
-    told = run("index", kg, "-o", index, "--cross", cross)
-    assert "CrossScorer" in told
+    output = run("train-encoder", gold, "--kg", kg, "-o", cross, "--host", host, "--cross")
+    assert "ambiguous mentions; the right card is first for" in output
+    assert "after epoch 1" in output
+    index_output = run("index", kg, "-o", index, "--cross", cross)
+    assert "CrossScorer" in index_output
     train = ["train", gold, "--kg", kg, "--index", index, "--add", "cross", "-o", model]
     assert "cross asked where" not in run(*train, "--everywhere")
-    said = run(*train, "--force")
-    assert "cross used where the best answer without it has at most 1.0000: for 100.0%" in said
+    output = run(*train, "--force")
+    assert "cross used where the best answer without it has at most 1.0000: for 100.0%" in output
     linked = run(
         "Holm sang a ballad", "--kg", kg, "--index", index, "--method", "trained",
         "--model", model, "--explain",
@@ -221,6 +219,6 @@ def test_from_gold_to_links(graph: KnowledgeGraph, host: str, tmp_path: Path) ->
     assert "(used up to 1.000)" in linked
     text = ["Holm sang", "--kg", kg, "--method", "trained", "--model", model]
     assert "a cross-encoder is part of an index" in run(*text, code=1)
-    bare = tmp_path / "bare"
-    run("index", kg, "-o", bare)
-    assert "has no cross-encoder" in run(*text, "--index", bare, code=1)
+    plain = tmp_path / "bare"
+    run("index", kg, "-o", plain)
+    assert "has no cross-encoder" in run(*text, "--index", plain, code=1)

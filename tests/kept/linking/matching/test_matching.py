@@ -67,19 +67,21 @@ def test_the_same_texts_give_the_same_map(trained: MatchingEncoder, graph: Knowl
 
 def test_examples_put_the_gold_card_first(graph: KnowledgeGraph) -> None:
     settings = MatchingSettings(most_candidates=2)
-    own = examples_of(
+    examples = examples_of(
         HostSentenceEncoder(HOST), graph, ambiguous_texts(graph, 4), settings, CardOptions()
     )
-    assert own.places.shape == (4, 2)
-    assert (own.places >= 0).all()
-    one = torch.eye(own.cards.shape[1])
-    by_query, by_window = own.logits(one, torch.arange(4))
-    query = own.surfaces[0] + own.windows[0]
-    cosine = torch.cosine_similarity(query, own.cards[own.places[0, 0]], dim=0)
+    assert examples.places.shape == (4, 2)
+    assert (examples.places >= 0).all()
+    one = torch.eye(examples.cards.shape[1])
+    by_query, by_window = examples.logits(one, torch.arange(4))
+    query = examples.surfaces[0] + examples.windows[0]
+    cosine = torch.cosine_similarity(query, examples.cards[examples.places[0, 0]], dim=0)
     assert by_query[0, 0].item() == pytest.approx(cosine.item() / 0.05, abs=1e-3)
-    alone = torch.cosine_similarity(own.windows[1], own.cards[own.places[1, 1]], dim=0)
+    alone = torch.cosine_similarity(
+        examples.windows[1], examples.cards[examples.places[1, 1]], dim=0
+    )
     assert by_window[1, 1].item() == pytest.approx(alone.item() / 0.05, abs=1e-3)
-    assert 0 <= accuracy(own, one) <= 1
+    assert 0 <= accuracy(examples, one) <= 1
 
 
 def test_training_and_linking_compare_the_same_vectors(
@@ -88,10 +90,10 @@ def test_training_and_linking_compare_the_same_vectors(
     """What a candidate is ahead of the other by is the same, over the map that was trained."""
     texts = ambiguous_texts(graph, 6)
     host = HostSentenceEncoder(HOST)
-    own = examples_of(host, graph, texts, MatchingSettings(), CardOptions())
+    examples = examples_of(host, graph, texts, MatchingSettings(), CardOptions())
     matrix = torch.from_numpy(trained._matrix)
     index = DenseIndex.build(graph, trained, dtype="float32")
-    sides = zip(own.logits(matrix, torch.arange(6)), (0.5, 0.0), strict=True)
+    sides = zip(examples.logits(matrix, torch.arange(6)), (0.5, 0.0), strict=True)
     for by, share in sides:
         linking = ContextScorer(index, trained, surface_share=share).scores(texts)
         for text, logits, (scores,) in zip(texts, by, linking, strict=True):
@@ -102,9 +104,9 @@ def test_training_and_linking_compare_the_same_vectors(
 
 
 def test_nothing_to_tell_apart(graph: KnowledgeGraph) -> None:
-    bare = [LinkedText("Arden", (gold_link(0, 5, "R0"),))]
+    unlinked = [LinkedText("Arden", (gold_link(0, 5, "R0"),))]
     with pytest.raises(LinkingError, match="give texts with ambiguous names"):
-        train_matching(HostSentenceEncoder(HOST), HOST, graph, bare, bare)
+        train_matching(HostSentenceEncoder(HOST), HOST, graph, unlinked, unlinked)
     with pytest.raises(LinkingError, match="too small"):
         MatchingSettings(epochs=0)
 
@@ -142,22 +144,24 @@ def test_from_gold_to_links(graph: KnowledgeGraph, tmp_path: Path) -> None:
     graph.save(tmp_path / "kg")
     write_jsonl(ambiguous_texts(graph, 40), tmp_path / "gold.jsonl")
 
-    def run(*told: object) -> str:
-        result = CliRunner().invoke(app, ["link", *map(str, told)])
+    def run(*arguments: object) -> str:
+        result = CliRunner().invoke(app, ["link", *map(str, arguments)])
         assert result.exit_code == 0, result.output
         return result.output
 
     kg, encoder, index = tmp_path / "kg", tmp_path / "encoder", tmp_path / "index"
-    said = run("train-encoder", tmp_path / "gold.jsonl", "--kg", kg, "-o", encoder, "--host", HOST)
-    assert "ambiguous mentions; the right card is nearest for" in said
+    output = run(
+        "train-encoder", tmp_path / "gold.jsonl", "--kg", kg, "-o", encoder, "--host", HOST
+    )
+    assert "ambiguous mentions; the right card is nearest for" in output
     run("index", kg, "-o", index, "--dense", encoder)
     run(
         "train", tmp_path / "gold.jsonl", "--kg", kg, "--index", index, "--add", "dense",
         "-o", tmp_path / "model",
     )  # fmt: skip
-    told = run(
+    link_output = run(
         "Holm sang a ballad", "--kg", kg, "--index", index, "--method", "trained",
         "--model", tmp_path / "model", "--explain",
     )  # fmt: skip
-    assert "1:0-4  Holm" in told
+    assert "1:0-4  Holm" in link_output
     assert LinkIndex.open(index).encoder().name == load_encoder(str(encoder)).name

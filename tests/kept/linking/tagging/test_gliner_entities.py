@@ -119,9 +119,9 @@ def test_a_model_of_gliner_itself(tmp_path: Path) -> None:
     tagger = open_tagger(f"gliner:{tmp_path / 'gliner'}", KnowledgeGraph.from_triples(facts))
     assert tagger.kinds == ("city", "PERSON")
     (names,) = tagger.tag([TEXT])
-    said = model.inference([TEXT], ["city", "human"], flat_ner=False, threshold=LEAST)
-    assert said[0]
-    for each in said[0]:
+    predictions = model.inference([TEXT], ["city", "human"], flat_ner=False, threshold=LEAST)
+    assert predictions[0]
+    for each in predictions[0]:
         assert names.score(each["start"], each["end"]) >= each["score"]
     with pytest.raises(LinkingError, match="GLiNER cannot open"):
         open_tagger(f"gliner:{tmp_path / 'nowhere'}=city")

@@ -30,12 +30,12 @@ CONLL = (
 
 def texts(n: int) -> list[MarkedText]:
     """Capitalised words inside a sentence are names."""
-    made = []
+    texts_ = []
     for i in range(n):
         name = ("Paris", "Berlin", "Rome")[i % 3]
         text = f"the town of {name} is old ."
-        made.append(MarkedText(text, ((12, 12 + len(name), "LOC"),)))
-    return made
+        texts_.append(MarkedText(text, ((12, 12 + len(name), "LOC"),)))
+    return texts_
 
 
 @pytest.fixture(scope="module")
@@ -68,11 +68,11 @@ def test_saved_and_opened_it_says_the_same(tagger: Tagger, tmp_path: Path) -> No
 def test_a_text_alone_and_among_others_is_tagged_alike(tagger: Tagger) -> None:
     words = ["the town of Rome is old .", "Paris", "", "of of of . Berlin is . " * 30]
     together = tagger.tag(words)
-    for text, own in zip(words, together, strict=True):
+    for text, tagged in zip(words, together, strict=True):
         alone = tagger.tag([text])[0]
-        assert np.allclose(alone.probabilities, own.probabilities, atol=1e-5)
-        assert (own.starts < own.ends).all()
-        assert len(own.starts) == len(own.probabilities)
+        assert np.allclose(alone.probabilities, tagged.probabilities, atol=1e-5)
+        assert (tagged.starts < tagged.ends).all()
+        assert len(tagged.starts) == len(tagged.probabilities)
 
 
 def test_scores_of_spans_are_probabilities(tagger: Tagger) -> None:
@@ -137,7 +137,7 @@ def test_files_of_marked_texts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "message"),
     [
         ("a.conll", "Paris B-town\n", r"a\.conll:1: kind 'town'"),
         ("a.conll", "Paris\n", r"a\.conll:1: 'Paris' has no tag"),
@@ -147,9 +147,9 @@ def test_files_of_marked_texts(tmp_path: Path) -> None:
         ("a.csv", "", "is called none of"),
     ],
 )
-def test_files_that_are_wrong(tmp_path: Path, name: str, content: str, said: str) -> None:
+def test_files_that_are_wrong(tmp_path: Path, name: str, content: str, message: str) -> None:
     (tmp_path / name).write_text(content)
-    with pytest.raises(LinkingError, match=said):
+    with pytest.raises(LinkingError, match=message):
         read_marked(tmp_path / name)
 
 
@@ -176,11 +176,11 @@ def test_trained_calibrated_and_linked_by_commands(
         assert result.exit_code == 0, result.output
         return result.stdout
 
-    made = run(
+    output = run(
         "train-tagger", tmp_path / "marked.conll", "-o", tmp_path / "tagger", "--host", host,
         "--layers", 1, "--epochs", 6,
     )  # fmt: skip
-    assert "names in" in made
+    assert "names in" in output
     gold = [
         {
             "id": str(i), "text": f"the town of {name} is old",
@@ -189,10 +189,12 @@ def test_trained_calibrated_and_linked_by_commands(
         for i, (name, entity) in enumerate([("Paris", "Q90"), ("Rome", None)] * 10)
     ]  # fmt: skip
     (tmp_path / "gold.jsonl").write_text("\n".join(map(json.dumps, gold)))
-    told = ("--kg", tmp_path / "kg", "--tagger", tmp_path / "tagger")
-    fitted = run("calibrate", tmp_path / "gold.jsonl", *told, "--find", "-o", tmp_path / "d.json")
+    options = ("--kg", tmp_path / "kg", "--tagger", tmp_path / "tagger")
+    fitted = run(
+        "calibrate", tmp_path / "gold.jsonl", *options, "--find", "-o", tmp_path / "d.json"
+    )
     assert "NIL from" in fitted
-    linked = run("the town of Paris is old", *told, "--decision", tmp_path / "d.json", "--json")
+    linked = run("the town of Paris is old", *options, "--decision", tmp_path / "d.json", "--json")
     (mention,) = json.loads(linked)["mentions"]
     assert mention["entity"] == "Q90"
     refused = CliRunner().invoke(

@@ -92,7 +92,7 @@ def test_partners_are_the_nearest_that_a_loop_finds() -> None:
         lexicon, terms = Lexicon(pairs), terms_of(pairs)
         words = {name: draws.normal(size=3) for name in names[2:]}
         vectors = of_terms(terms, words)
-        found = with_neighbours(pairs, lexicon, vectors @ vectors.T)
+        neighbours = with_neighbours(pairs, lexicon, vectors @ vectors.T)
         wanted = []
         for pair in pairs:
             wanted.append((*pair, True))
@@ -103,10 +103,10 @@ def test_partners_are_the_nearest_that_a_loop_finds() -> None:
                     and (t, term) not in pairs and (term, t) not in pairs
                 ]  # fmt: skip
                 if others:
-                    own = words[term] / np.linalg.norm(words[term])
-                    near = [own @ words[t] / np.linalg.norm(words[t]) for t in others]
+                    vector = words[term] / np.linalg.norm(words[term])
+                    near = [vector @ words[t] / np.linalg.norm(words[t]) for t in others]
                     wanted.append((term, others[int(np.argmax(near))], False))
-        assert found == wanted
+        assert neighbours == wanted
 
 
 def test_cuts_take_from_the_longer_term() -> None:
@@ -125,11 +125,11 @@ def test_faulty_options_are_named() -> None:
 def test_every_other_batch_is_of_pairs(
     linked: list[LinkedText], small_graph: KnowledgeGraph, tokenizer: Any
 ) -> None:
-    made = data(linked, small_graph, tokenizer, every=3, n_pairs=4)
-    assert made.period == 3
-    samples = [made.sample(i, epoch=0, seed=0) for i in range(2)]
+    data_ = data(linked, small_graph, tokenizer, every=3, n_pairs=4)
+    assert data_.period == 3
+    samples = [data_.sample(i, epoch=0, seed=0) for i in range(2)]
     for step in range(7):
-        batch = made.collate(samples, epoch=0, seed=0, step=step)
+        batch = data_.collate(samples, epoch=0, seed=0, step=step)
         is_pairs = step % 3 == 0
         assert (batch.extra_labels is not None) == is_pairs
         assert (batch.node_labels is None) == is_pairs
@@ -138,26 +138,26 @@ def test_every_other_batch_is_of_pairs(
             assert int((first == RELATED).sum()) == 4
             assert len(batch) > 4
             assert set(batch.segment_ids.unique().tolist()) == {0, 1}
-            again = pickle.loads(pickle.dumps(made)).collate(samples, epoch=0, seed=0, step=step)
+            again = pickle.loads(pickle.dumps(data_)).collate(samples, epoch=0, seed=0, step=step)
             assert torch.equal(batch.node_ids, again.node_ids)
 
 
 def test_a_graph_without_pairs_is_refused(linked: list[LinkedText], tokenizer: Any) -> None:
-    bare = graph_from_records([Triple("Q90", "P17", "Q142")])
+    without_pairs = graph_from_records([Triple("Q90", "P17", "Q142")])
     with pytest.raises(NoKnowledgeError, match=r"objective lexical gets nothing .* aliases"):
-        data(linked, bare, tokenizer)
+        data(linked, without_pairs, tokenizer)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_pairs_are_read_on_every_host(
     family: str, linked: list[LinkedText], small_graph: KnowledgeGraph, tokenizer: Any
 ) -> None:
-    made = data(linked, small_graph, tokenizer)
+    data_ = data(linked, small_graph, tokenizer)
     model = KnowledgeForPreTraining.of(
         method_encoder("libert", small_graph, tokenizer, family=family), {"lexical": {}}
     )
-    samples = [made.sample(0, epoch=0, seed=0)]
-    loss = model(made.collate(samples, epoch=0, seed=0, step=0)).losses["lexical"]
+    samples = [data_.sample(0, epoch=0, seed=0)]
+    loss = model(data_.collate(samples, epoch=0, seed=0, step=0)).losses["lexical"]
     loss.backward()
     assert loss.isfinite()
     assert any(p.grad is not None and p.grad.any() for p in model.encoder.parameters())
@@ -179,14 +179,14 @@ def test_vectors_come_from_a_file_or_a_host(tmp_path: Path) -> None:
 def test_a_run_alternates_and_weights_are_checked_over_all_tasks(
     tmp_path: Path, small_graph: KnowledgeGraph
 ) -> None:
-    given = write_everything(tmp_path, small_graph) | {"method": "libert"}
-    given["training"]["objective_weights"] = {"mlm": 2.0, "lexical": 0.5}
-    config = PretrainConfig.read(None, given)
+    fields = write_everything(tmp_path, small_graph) | {"method": "libert"}
+    fields["training"]["objective_weights"] = {"mlm": 2.0, "lexical": 0.5}
+    config = PretrainConfig.read(None, fields)
     model, texts = assemble(config)
     train(model, texts, config.training, tmp_path / "run")
     rows = [row for row in read_log(tmp_path / "run/log.jsonl") if row["kind"] == "step"]
     assert [list(row["losses"]) for row in rows] == [["lexical"], ["mlm"]] * 4
-    given["training"]["objective_weights"] = {"nonsense": 2.0}
-    wrong = TrainConfig(**given["training"])
+    fields["training"]["objective_weights"] = {"nonsense": 2.0}
+    wrong = TrainConfig(**fields["training"])
     with pytest.raises(ConfigError, match=r"names \['nonsense'\].*\['lexical', 'mlm'\]"):
         train(model, texts, wrong, tmp_path / "wrong")

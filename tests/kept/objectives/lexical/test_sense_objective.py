@@ -39,8 +39,8 @@ def link(text: str, word: str, *entities: str) -> Link:
 def batch_of(
     linked: LinkedText, graph: KnowledgeGraph, tokenizer: Any, **options: Any
 ) -> KnowledgeBatch:
-    drawn = build(linked, tokenizer, graph, generator=generator(0, "x"), config=PLAIN)
-    return SensesView.of(graph, tokenizer, **options)(drawn)
+    graph_ = build(linked, tokenizer, graph, generator=generator(0, "x"), config=PLAIN)
+    return SensesView.of(graph, tokenizer, **options)(graph_)
 
 
 def words_with(batch: KnowledgeBatch, tokenizer: Any) -> list[tuple[str, set[int]]]:
@@ -57,13 +57,13 @@ def test_words_bring_the_types_of_all_candidates(
     assert names == ("city", "continent", "country", "language", "place", "river")
     text = "the city of ab near a b"
     links = (link(text, "ab", "Q90", "Q142"), link(text, "a b", "Q1471", "Q-unknown"))
-    city, country, place, river = (names.index(n) for n in ("city", "country", "place", "river"))
+    city, country, town, river = (names.index(n) for n in ("city", "country", "place", "river"))
     linked = LinkedText(text, links)
-    found = words_with(batch_of(linked, small_graph, tokenizer), tokenizer)
-    both = {city, country, place}
-    assert found == [("a", both), ("##b", both), ("a", {river}), ("b", {river})]
+    types = words_with(batch_of(linked, small_graph, tokenizer), tokenizer)
+    both = {city, country, town}
+    assert types == [("a", both), ("##b", both), ("a", {river}), ("b", {river})]
     single = words_with(batch_of(linked, small_graph, tokenizer, phrases=False), tokenizer)
-    assert single == found[:2]
+    assert single == types[:2]
 
 
 @pytest.mark.wordnet
@@ -81,10 +81,12 @@ def test_words_of_one_sense_are_hidden_first() -> None:
     unit, n_senses = np.repeat(np.arange(100), 2), np.repeat(np.arange(100) % 4, 2)
     n_single = []
     for seed in range(60):
-        found = prefer_single(unit, n_senses, options, generator(seed, "x"))
-        assert ((found[::2] >= 0) == (found[1::2] >= 0)).all(), "a word is hidden as a whole"
-        assert (found >= 0).sum() == 30
-        n_single.append(((found >= 0) & (n_senses == 1)).sum())
+        preferred = prefer_single(unit, n_senses, options, generator(seed, "x"))
+        assert ((preferred[::2] >= 0) == (preferred[1::2] >= 0)).all(), (
+            "a word is hidden as a whole"
+        )
+        assert (preferred >= 0).sum() == 30
+        n_single.append(((preferred >= 0) & (n_senses == 1)).sum())
     assert min(n_single) >= 12, "40 % of 30 pieces, and some by chance"
     few = np.where(np.arange(100) < 6, 1, 2)
     always = [
@@ -104,19 +106,19 @@ def test_hidden_words_lose_their_senses_and_are_asked_for_them(
             view=SensesView.of(small_graph, tokenizer), objectives=objectives,
         )  # fmt: skip
 
-    made, plain = data({"mlm": {}, "senses": {"probability": 0.4}}), data({})
-    assert list(made.preparations) == ["senses"], "it hides words in the stead of mlm"
+    with_senses, plain = data({"mlm": {}, "senses": {"probability": 0.4}}), data({})
+    assert list(with_senses.preparations) == ["senses"], "it hides words in the stead of mlm"
     n_asked = 0
-    for index in range(len(made)):
-        hidden, shown = (each.sample(index, epoch=0, seed=0) for each in (made, plain))
+    for index in range(len(with_senses)):
+        hidden, visible = (each.sample(index, epoch=0, seed=0) for each in (with_senses, plain))
         assert hidden.node_labels is not None
         assert hidden.extra_ids is not None
         assert hidden.extra_labels is not None
-        assert shown.extra_ids is not None
+        assert visible.extra_ids is not None
         chosen = hidden.node_labels != IGNORE
-        changed = hidden.node_ids != shown.node_ids
+        changed = hidden.node_ids != visible.node_ids
         assert not (changed & ~chosen).any()
-        ids, before = hidden.extra_ids[SENSES], shown.extra_ids[SENSES]
+        ids, before = hidden.extra_ids[SENSES], visible.extra_ids[SENSES]
         assert (ids[changed] == NONE).all()
         assert torch.equal(ids[~changed], before[~changed])
         labels = hidden.extra_labels[SENSES]
@@ -136,12 +138,12 @@ def test_short_and_function_words_are_not_asked(
     links = tuple(link(text, word, "Q90") for word in text.split())
     batch = batch_of(LinkedText(text, links), small_graph, tokenizer)
     world = PreparationContext(small_graph, tokenizer, np.zeros(3))
-    made = SensesPreparation.of(SensesOptions(probability=1.0), world)
-    marked = made.mark(batch, generator(0, "marks"))
+    preparation = SensesPreparation.of(SensesOptions(probability=1.0), world)
+    marked = preparation.mark(batch, generator(0, "marks"))
     assert marked.extra_labels is not None
-    asked = (marked.extra_labels[SENSES][0] != IGNORE).any(-1)
+    is_target = (marked.extra_labels[SENSES][0] != IGNORE).any(-1)
     pieces = tokenizer.convert_ids_to_tokens(batch.node_ids[0])
-    assert [p for p, is_asked in zip(pieces, asked, strict=True) if is_asked] == ["city"]
+    assert [p for p, is_asked in zip(pieces, is_target, strict=True) if is_asked] == ["city"]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -151,9 +153,9 @@ def test_senses_move_the_states_of_every_host(
     encoder = method_encoder("sensebert", small_graph, tokenizer, family=family)
     text = "the ab flows"
     batch = batch_of(LinkedText(text, (link(text, "ab", "Q90"),)), small_graph, tokenizer)
-    bare = dataclasses.replace(batch, extra_ids=None)
+    without_senses = dataclasses.replace(batch, extra_ids=None)
     with torch.no_grad():
-        plain, moved = encoder(bare).hidden_states[0], encoder(batch).hidden_states[0]
+        plain, moved = encoder(without_senses).hidden_states[0], encoder(batch).hidden_states[0]
     differs = ((plain - moved).abs().amax(-1) > 1e-6)[0].tolist()
     assert differs == [False, False, True, True, *[False] * (len(differs) - 4)]
 
@@ -172,11 +174,11 @@ def test_what_cannot_be_had_is_refused(
     )
     with pytest.raises(BatchError, match="use SenseBERT's view"):
         data.sample(0, epoch=0, seed=0)
-    bare = graph_from_records(
+    no_senses = graph_from_records(
         [Triple("Q90", "P17", "Q142"), Text("Q90", TextKind.LABEL, "x", "en")]
     )
     with pytest.raises(NoKnowledgeError, match="none of their candidates has a type"):
         WordGraphData(
-            linked, bare, tokenizer, builder=PLAIN, view=SensesView.of(bare, tokenizer),
+            linked, no_senses, tokenizer, builder=PLAIN, view=SensesView.of(no_senses, tokenizer),
             objectives={"senses": {}},
         )  # fmt: skip

@@ -80,21 +80,21 @@ TEXT = text_of(
 
 
 def batch_of(graph: KnowledgeGraph, tokenizer: Any, lexicon: Path | None) -> KnowledgeBatch:
-    drawn = build(TEXT, tokenizer, graph, generator=generator(0, "x"), config=PLAIN)
-    return SentiLAREView.of(graph, tokenizer, lexicon=lexicon)(drawn)
+    graph_ = build(TEXT, tokenizer, graph, generator=generator(0, "x"), config=PLAIN)
+    return SentiLAREView.of(graph, tokenizer, lexicon=lexicon)(graph_)
 
 
 def test_sentiwordnets_lines(lexicon: Path) -> None:
-    found = SentimentLexicon.read(lexicon)
-    assert found.senses("old", "a") == (
+    lexicon_ = SentimentLexicon.read(lexicon)
+    assert lexicon_.senses("old", "a") == (
         Sense(1, 0.625, 0, "having years"), Sense(2, 0, 0.75, "of no use"),
     )  # fmt: skip
-    assert found.senses("Nearer", "a") == found.senses("near", "a"), "by its base form"
-    assert found.senses("near", "n") == ()
+    assert lexicon_.senses("Nearer", "a") == lexicon_.senses("near", "a"), "by its base form"
+    assert lexicon_.senses("near", "n") == ()
     weights = np.exp([1 / 2, 1 / 4])
     wanted = weights @ [0.625, -0.75] / weights.sum()
-    assert prior_score(found.senses("old", "a")) == pytest.approx(wanted)
-    near = prior_score(found.senses("old", "a"), [-1.0, 1.0])
+    assert prior_score(lexicon_.senses("old", "a")) == pytest.approx(wanted)
+    near = prior_score(lexicon_.senses("old", "a"), [-1.0, 1.0])
     assert near < wanted, "the gloss that is nearer counts more"
     assert sense_weights([1, 2, 3]).sum() == pytest.approx(1)
     assert [polarity(x) for x in (0.1, -0.1, 0.0)] == [POSITIVE, NEGATIVE, NEUTRAL]
@@ -103,10 +103,10 @@ def test_sentiwordnets_lines(lexicon: Path) -> None:
 def test_lists_of_words_and_faulty_lines(tmp_path: Path) -> None:
     file = tmp_path / "words.tsv"
     file.write_text("; words\ngood\t1.9\t0.5\t[1, 2]\nhot dog\t-1\tn\n\n", encoding="utf-8")
-    found = SentimentLexicon.read(file)
-    assert [prior_score(found.senses("good", part)) for part in PARTS] == [1.9] * 4
-    assert prior_score(found.senses("Hot dogs", "n")) == -1
-    assert found.senses("hot dog", "v") == ()
+    lexicon_ = SentimentLexicon.read(file)
+    assert [prior_score(lexicon_.senses("good", part)) for part in PARTS] == [1.9] * 4
+    assert prior_score(lexicon_.senses("Hot dogs", "n")) == -1
+    assert lexicon_.senses("hot dog", "v") == ()
     for line, fault in (("good", "neither"), ("good\tvery", "very"), ("x\t1\t0\t0\tgood#1", "'x'")):
         file.write_text(f"fine\t1\n{line}\n", encoding="utf-8")
         with pytest.raises(DamageError, match=rf"words.tsv, line 2 .*{fault}"):
@@ -121,7 +121,7 @@ def test_linked_words_bring_part_and_polarity(
     batch = batch_of(wordnet, tokenizer, lexicon)
     pieces = tokenizer.convert_ids_to_tokens(batch.node_ids[0])
     assert batch.extra_ids is not None
-    told = {
+    labels = {
         piece: (part, sign)
         for piece, part, sign in zip(
             pieces, *(batch.extra_ids[n][0, :, 0].tolist() for n in (PART, POLARITY)), strict=True
@@ -129,7 +129,7 @@ def test_linked_words_bring_part_and_polarity(
         if part != NONE
     }
     a, n = PARTS["a"], PARTS["n"]
-    assert told == {"old": (a, POSITIVE), "city": (n, NEUTRAL), "near": (a, NEGATIVE)}
+    assert labels == {"old": (a, POSITIVE), "city": (n, NEUTRAL), "near": (a, NEGATIVE)}
     plain = batch_of(wordnet, tokenizer, None)
     assert plain.extra_ids is not None
     assert set(plain.extra_ids[POLARITY].unique().tolist()) == {NONE, NEUTRAL}
@@ -138,9 +138,9 @@ def test_linked_words_bring_part_and_polarity(
 def test_words_with_a_polarity_are_hidden_twice_as_often() -> None:
     draws = np.random.default_rng(0).random(20_000)
     is_polar = np.arange(20_000) % 2 == 0
-    found = hides(draws, is_polar, SentimentOptions())
-    assert found[is_polar].mean() == pytest.approx(0.3, abs=0.02)
-    assert found[~is_polar].mean() == pytest.approx(0.15, abs=0.02)
+    is_hidden = hides(draws, is_polar, SentimentOptions())
+    assert is_hidden[is_polar].mean() == pytest.approx(0.3, abs=0.02)
+    assert is_hidden[~is_polar].mean() == pytest.approx(0.15, abs=0.02)
 
 
 def test_hidden_words_lose_their_labels_and_are_asked_for_them(
@@ -150,19 +150,19 @@ def test_hidden_words_lose_their_labels_and_are_asked_for_them(
     ratings.write_text(f"4\t{TEXT.text}\n2\tanother text\n", encoding="utf-8")
     world = PreparationContext(wordnet, tokenizer, np.zeros(3))
     options = SentimentOptions(neutral=0.5, polar=0.5, ratings=str(ratings))
-    made = SentimentPreparation.of(options, world)
-    shown, n_late, n_kept = batch_of(wordnet, tokenizer, lexicon), 0, 0
+    preparation = SentimentPreparation.of(options, world)
+    labelled, n_late, n_kept = batch_of(wordnet, tokenizer, lexicon), 0, 0
     for seed in range(200):
-        hidden = made.mark(shown, generator(seed, "marks"))
+        hidden = preparation.mark(labelled, generator(seed, "marks"))
         assert hidden.node_labels is not None
         assert hidden.extra_ids is not None
         assert hidden.extra_labels is not None
-        assert shown.extra_ids is not None
+        assert labelled.extra_ids is not None
         chosen = hidden.node_labels[0] != IGNORE
-        changed = hidden.node_ids[0] != shown.node_ids[0]
+        changed = hidden.node_ids[0] != labelled.node_ids[0]
         n_kept += int((chosen & ~changed).sum())
         for name in (PART, POLARITY):
-            before, ids = shown.extra_ids[name][0, :, 0], hidden.extra_ids[name][0, :, 0]
+            before, ids = labelled.extra_ids[name][0, :, 0], hidden.extra_ids[name][0, :, 0]
             labels = hidden.extra_labels[name][0, :, 0]
             assert torch.equal(ids, before.masked_fill(changed, NONE))
             assert torch.equal(labels, before.masked_fill(~chosen | (before == NONE), IGNORE))
@@ -174,10 +174,10 @@ def test_hidden_words_lose_their_labels_and_are_asked_for_them(
     assert 20 < n_late < 60
     assert n_kept > 20
     plain = SentimentPreparation.of(SentimentOptions(), world)
-    unrated = plain.mark(shown, generator(0, "marks"))
+    unrated = plain.mark(labelled, generator(0, "marks"))
     assert unrated.extra_ids is not None
     assert (unrated.extra_ids[RATING] == NONE).all()
-    assert plain.fingerprint != made.fingerprint
+    assert plain.fingerprint != preparation.fingerprint
 
 
 def test_ratings_are_whole_numbers_from_one(tmp_path: Path) -> None:

@@ -21,27 +21,27 @@ def graph() -> KnowledgeGraph:
     return graph_from_records([*(Triple(*fact) for fact in FACTS), *subjects])
 
 
-def found(graph: KnowledgeGraph, text: str, **options: int) -> list[tuple[str, str | None]]:
+def links_of(graph: KnowledgeGraph, text: str, **options: int) -> list[tuple[str, str | None]]:
     (linked,) = subject_linker(graph, **options).link([text])
     return [(text[k.mention.start : k.mention.end], k.entity) for k in linked.links]
 
 
 def test_the_longest_subject_is_found_in_running_text(graph: KnowledgeGraph) -> None:
-    assert found(graph, "他说苹果公司在北京，苹果好吃。") == [
+    assert links_of(graph, "他说苹果公司在北京，苹果好吃。") == [
         ("苹果公司", "苹果公司"),
         ("北京", "北京"),
         ("苹果", "苹果"),
     ]
-    assert found(graph, "北京北京") == [("北京", "北京")] * 2
+    assert links_of(graph, "北京北京") == [("北京", "北京")] * 2
 
 
 def test_single_characters_only_when_asked(graph: KnowledgeGraph) -> None:
-    assert found(graph, "北京是首都") == [("北京", "北京")]
-    assert found(graph, "北京是首都", min_length=1) == [("北京", "北京"), ("是", "是")]
+    assert links_of(graph, "北京是首都") == [("北京", "北京")]
+    assert links_of(graph, "北京是首都", min_length=1) == [("北京", "北京"), ("是", "是")]
 
 
 def test_latin_subjects_keep_case_and_word_borders(graph: KnowledgeGraph) -> None:
-    assert found(graph, "tim在北京time Tim") == [("tim", "tim"), ("北京", "北京")]
+    assert links_of(graph, "tim在北京time Tim") == [("tim", "tim"), ("北京", "北京")]
 
 
 def test_longest_match_segments() -> None:

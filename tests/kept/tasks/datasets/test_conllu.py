@@ -39,13 +39,13 @@ def write(path: Path, *sentences: list[str]) -> Path:
 
 
 def test_words_and_their_characters(tmp_path: Path) -> None:
-    (found,) = read_conllu(write(tmp_path / "a.conllu", GOOD))
-    assert found.id == "one"
-    assert found.text == "I don't go au lac."
-    cut = [found.text[word.start : word.end] for word in found.words]
+    (sentence,) = read_conllu(write(tmp_path / "a.conllu", GOOD))
+    assert sentence.id == "one"
+    assert sentence.text == "I don't go au lac."
+    cut = [sentence.text[word.start : word.end] for word in sentence.words]
     assert cut == ["I", "do", "n't", "go", "au", "au", "lac", "."]
-    assert [word.form for word in found.words] == ["I", "do", "n't", "go", "à", "le", "lac", "."]
-    assert [word.head for word in found.words] == [4, 4, 4, 0, 7, 7, 4, 4]
+    assert [word.form for word in sentence.words] == ["I", "do", "n't", "go", "à", "le", "lac", "."]
+    assert [word.head for word in sentence.words] == [4, 4, 4, 0, 7, 7, 4, 4]
 
 
 def test_compressed_files_and_the_last_sentence_without_a_blank_line(tmp_path: Path) -> None:
@@ -58,8 +58,8 @@ def test_compressed_files_and_the_last_sentence_without_a_blank_line(tmp_path: P
 
 def test_another_kind_of_blank_is_taken_from_the_text(tmp_path: Path) -> None:
     lines = ["# text = to\u00a0be", line("1", "to", "2"), line("2", "be", "0")]
-    (found,) = read_conllu(write(tmp_path / "a.conllu", lines))
-    assert found.text == "to\u00a0be"
+    (sentence,) = read_conllu(write(tmp_path / "a.conllu", lines))
+    assert sentence.text == "to\u00a0be"
 
 
 @pytest.mark.parametrize(
@@ -109,6 +109,6 @@ def test_faults_stop_or_leave_out_the_sentence(
 def test_english_web_treebank(data_root: Path) -> None:
     folder = data_root / "linguistic/ud_english_ewt"
     for name, n_sentences, n_words in (("dev", 2001, 25147), ("test", 2077, 25094)):
-        found = list(read_conllu(folder / f"en_ewt-ud-{name}.conllu.gz"))
-        assert len(found) == n_sentences
-        assert sum(len(sentence.words) for sentence in found) == n_words
+        sentences = list(read_conllu(folder / f"en_ewt-ud-{name}.conllu.gz"))
+        assert len(sentences) == n_sentences
+        assert sum(len(sentence.words) for sentence in sentences) == n_words

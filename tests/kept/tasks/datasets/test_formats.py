@@ -63,8 +63,8 @@ ATLAS = {
     "text": "Paris is in France", "mentions": [[0, 5, "Q90"], [12, 18, "Q142"]],
     "facts": [["Q90", "P17", "Q142"]],
 }  # fmt: skip
-PLACE = {"id": "q1", "question": "Where?", "answers": [{"text": "Paris", "answer_start": 3}]}
-SQUAD = {"data": [{"paragraphs": [{"context": "In Paris", "qas": [PLACE]}]}]}
+QUESTION = {"id": "q1", "question": "Where?", "answers": [{"text": "Paris", "answer_start": 3}]}
+SQUAD = {"data": [{"paragraphs": [{"context": "In Paris", "qas": [QUESTION]}]}]}
 COPA = {
     "premise": "It rained.",
     "choice1": "Wet.",
@@ -207,24 +207,28 @@ def test_faulty_lines_have_their_place(tmp_path: Path) -> None:
         read_examples(path, "tsv")
 
 
-def made(pair: tuple[str, str] | None, text: str) -> TaskExample:
+def example(pair: tuple[str, str] | None, text: str) -> TaskExample:
     return TaskExample(LinkedText(text, ()), ("x",), (), pair)
 
 
 def test_groups_are_held_out_whole() -> None:
-    examples = [made((f"Q{i % 7}", "Q9"), str(i)) for i in range(40)]
-    examples += [made(("Q9", "Q3"), "reversed"), made(None, "no pair"), made(None, "no pair")]
+    examples = [example((f"Q{i % 7}", "Q9"), str(i)) for i in range(40)]
+    examples += [
+        example(("Q9", "Q3"), "reversed"),
+        example(None, "no pair"),
+        example(None, "no pair"),
+    ]
     rest, held = hold_out(examples, 0.3, 5, "dev")
     assert Counter(map(id, (*rest, *held))) == Counter(map(id, examples))
     assert not {e.group for e in rest} & {e.group for e in held}
     assert 0.3 * len(examples) <= len(held) < 0.5 * len(examples)
     assert hold_out(examples, 0.3, 5, "dev") == (rest, held)
     assert hold_out(examples, 0.3, 5, "test")[1] != held
-    assert made(("a", "b"), "1").group == made(("b", "a"), "2").group
+    assert example(("a", "b"), "1").group == example(("b", "a"), "2").group
 
 
 def test_some_of() -> None:
-    examples = [made(None, str(i)) for i in range(9)]
+    examples = [example(None, str(i)) for i in range(9)]
     few = some_of(examples, 4, 1)
     assert len(few) == 4
     assert [examples.index(e) for e in few] == sorted(examples.index(e) for e in few)
@@ -237,7 +241,7 @@ COLA = "linguistic/cola/cola_public.zip/cola_public/raw"
 @pytest.mark.data
 def test_real_files(data_root: Path) -> None:
     """Counts of the data's own description."""
-    for name, place, n in (
+    for name, path, n in (
         ("wiki80", "re/wiki80/train_0.01.txt.gz", 400),
         ("conll", "typing/wnut17/wnut17train.conll.gz", 3394),
         ("conll", "typing/wnut17/emerging.dev.conll", 1009),
@@ -255,6 +259,6 @@ def test_real_files(data_root: Path) -> None:
         ("stsb", "glue/stsb/sts-dev.csv.gz", 1500),
         ("stsb", "glue/stsb/sts-test.csv.gz", 1379),
     ):
-        assert len(read_examples(data_root / place, name)) == n, place
+        assert len(read_examples(data_root / path, name)) == n, path
     tagged = read_examples(data_root / "typing/wnut17/emerging.dev.conll", "conll")
     assert sum(len(e.labels) for e in tagged) == 15733

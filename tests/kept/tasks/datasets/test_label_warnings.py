@@ -57,17 +57,23 @@ def test_one_class_and_unknown_labels_are_said(kind: str) -> None:
     ],
 )  # fmt: skip
 def test_one_score_is_said(scores: tuple[str, ...], is_constant: bool) -> None:
-    lines = constant_warnings(examples(*((score,) for score in scores)), REGRESSION)
+    dev = examples(*((score,) for score in scores))
+    lines = constant_warnings(dev, REGRESSION, {})
     assert ["every training score is" in line for line in lines] == [True] * is_constant
+    lines = constant_warnings(examples(("1",), ("2",)), REGRESSION, {"dev": dev})
+    says = [f"dev: every score is {float(scores[0])}: correlations say nothing"] if scores else []
+    assert lines == says * is_constant
 
 
 def test_questions_without_any_answer_are_said() -> None:
-    (line,) = constant_warnings(examples((), ()), SPAN)
-    assert "none of the 2 training questions has an answer" in line
-    assert constant_warnings(examples((), ("Weir",)), SPAN) == []
-    assert constant_warnings([], SPAN) == []
+    for none in ((), ("",)):  # as SQuAD 2.0 writes an answer that is not there
+        (line,) = constant_warnings(examples(none, none), SPAN, {})
+        assert "none of the 2 training questions has an answer" in line
+        assert constant_warnings(examples(none, ("Weir",)), SPAN, {}) == []
+    assert constant_warnings([], SPAN, {}) == []
     for kind in (SINGLE, MULTI, TAGGING, CHOICE):
-        assert constant_warnings(examples(("a",), ("a",)), kind) == []
+        same = examples(("a",), ("a",))
+        assert constant_warnings(same, kind, {"dev": same}) == []
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -84,6 +90,6 @@ def test_what_is_said_of_random_sets(seed: int) -> None:
             require_labels(labels, 4)
         return
     n_unknown = sum(any(label not in labels for label in each) for each in dev)
-    said = label_warnings(labels, MULTI, {"dev": examples(*dev)})
-    assert len(said) == (len(labels) == 1) + (n_unknown > 0)
-    assert not n_unknown or said[-1].startswith(f"dev: {n_unknown} of 6 examples have a label")
+    warnings = label_warnings(labels, MULTI, {"dev": examples(*dev)})
+    assert len(warnings) == (len(labels) == 1) + (n_unknown > 0)
+    assert not n_unknown or warnings[-1].startswith(f"dev: {n_unknown} of 6 examples have a label")

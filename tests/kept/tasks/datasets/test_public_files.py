@@ -72,8 +72,8 @@ def test_facts(root: Path) -> None:
     every = files.codex_triples(root, ("s", "m"), ("train", "valid", "test"))
     assert len(list(every)) == 7
     assert list(files.trex_facts(root)) == [Triple("Q1", "P7", "Q5")]
-    found = list(files.lpaqa_facts(root))
-    assert found == [Triple("Q6", "P6", "Q5"), Triple("Q6", "P7", "Q5")]
+    facts = list(files.lpaqa_facts(root))
+    assert facts == [Triple("Q6", "P6", "Q5"), Triple("Q6", "P7", "Q5")]
 
 
 def test_a_line_that_is_no_triple_is_named(root: Path) -> None:
@@ -137,6 +137,6 @@ def test_wordnet_is_a_graph_of_synsets(root: Path) -> None:
     entity = graph.entities.find(dog)
     assert entity is not None
     assert "domestic dog" in [name for name, _ in graph.aliases(entity)]
-    for made, faulty in ((public_graph, "codex-l"), (public_texts, "wiki")):
+    for make_files, faulty in ((public_graph, "codex-l"), (public_texts, "wiki")):
         with pytest.raises(ConfigError, match=faulty):
-            made(faulty, root)
+            make_files(faulty, root)

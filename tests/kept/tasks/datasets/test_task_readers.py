@@ -72,8 +72,8 @@ def test_faulty_and_empty_documents(tmp_path: Path) -> None:
     far = DOCUMENT | {"vertexSet": [[mention("a", 0, 0)], [mention("d", 3, 0)]], "labels": []}
     lost = DOCUMENT | {"vertexSet": [[mention("a", 0, 3), mention("a", 9, 0)]], "labels": []}
     loose = DOCUMENT | {"labels": [{"r": "P1", "h": 0, "t": 4}]}
-    bare = DOCUMENT | {"vertexSet": [[]], "labels": []}
-    examples, report = read(tmp_path, far, lost, loose, bare)
+    empty = DOCUMENT | {"vertexSet": [[]], "labels": []}
+    examples, report = read(tmp_path, far, lost, loose, empty)
     assert not examples
     assert report.skipped == {"a document in which no two entities are near each other": 1}
     assert list(report.reasons) == [
@@ -93,8 +93,8 @@ def test_training_sees_some_unrelated_pairs_and_whole_documents(tmp_path: Path) 
     n_related = sum(bool(e.labels) for e in examples)
     assert Counter(bool(e.labels) for e in few) == {True: n_related, False: UNRELATED * n_related}
     assert [examples.index(e) for e in few] == sorted(examples.index(e) for e in few)
-    asked = some_of(examples, 20, 1)
-    assert Counter(Counter(e.group for e in asked).values()) == {6: 3}
+    chosen = some_of(examples, 20, 1)
+    assert Counter(Counter(e.group for e in chosen).values()) == {6: 3}
 
 
 def test_senses_of_a_word(tmp_path: Path) -> None:
@@ -136,9 +136,9 @@ def test_senses_of_a_word(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_forms(word: str, sentence: str, form: str) -> None:
-    place = find_form(word, sentence)
-    assert place is not None
-    assert sentence[place.start : place.end] == form
+    span = find_form(word, sentence)
+    assert span is not None
+    assert sentence[span.start : span.end] == form
 
 
 def test_words_that_are_not_there() -> None:

@@ -28,7 +28,7 @@ class Owner(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.files, self.asked = dict(FILES), list[tuple[str, str]]()
+        self.files, self.requests = dict(FILES), list[tuple[str, str]]()
         self.breaks_at: int | None = None
         self.takes_ranges, self.refuses_ranges, self.n_ranges_refused = True, False, 0
 
@@ -38,18 +38,18 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         content = self.server.files.get(self.path.strip("/"))
-        given = self.headers.get("Range", "")
-        self.server.asked.append((self.path.strip("/"), given))
+        byte_range = self.headers.get("Range", "")
+        self.server.requests.append((self.path.strip("/"), byte_range))
         if content is None:
             self.send_error(404)
             return
-        if given and self.server.refuses_ranges:
+        if byte_range and self.server.refuses_ranges:
             self.server.n_ranges_refused += 1
             self.send_error(416)
             return
         start = 0
-        if given and self.server.takes_ranges:
-            start = int(given.removeprefix("bytes=").removesuffix("-"))
+        if byte_range and self.server.takes_ranges:
+            start = int(byte_range.removeprefix("bytes=").removesuffix("-"))
         self.send_response(206 if start else 200)
         self.send_header("Content-Length", str(len(content) - start))
         self.end_headers()
@@ -94,7 +94,7 @@ def test_a_data_set_comes_whole_and_is_checked(owner: Owner, sources: Path, tmp_
     refused = run("get toy", sources, data)
     assert refused.exit_code == 1
     assert "licence: CC0" in refused.output
-    assert owner.asked == []
+    assert owner.requests == []
     done = run("get toy --accept", sources, data)
     assert (done.exit_code, "2 were fetched" in done.output) == (0, True), done.output
     assert gzip.decompress((data / "toy/train.txt.gz").read_bytes()) == FILES["train.txt"]
@@ -103,7 +103,7 @@ def test_a_data_set_comes_whole_and_is_checked(owner: Owner, sources: Path, tmp_
     assert run("check", sources, data).output == "toy: 2 of 2 files are right\n"
     again = run("get toy", sources, data)
     assert (again.exit_code, "2 files were here, 0 were fetched" in again.output) == (0, True)
-    assert len(owner.asked) == 2
+    assert len(owner.requests) == 2
     (data / "toy/note.txt").write_bytes(b"hullo\n")
     checked = run("check toy", sources, data)
     assert (checked.exit_code, "not what its owner has" in checked.output) == (1, True)
@@ -123,7 +123,7 @@ def test_a_download_that_broke_off_goes_on(
     assert not (data / "toy").exists()
     owner.breaks_at = None
     assert run("get toy --accept", sources, data).exit_code == 0
-    assert ("train.txt", "bytes=8192-") in owner.asked
+    assert ("train.txt", "bytes=8192-") in owner.requests
     assert run("check toy", sources, data).exit_code == 0
 
 
@@ -189,3 +189,17 @@ def test_a_beginning_that_the_address_does_not_know_is_fetched_anew(
     assert owner.n_ranges_refused == 1
     packed = (tmp_path / "data" / "toy" / "train.txt.gz").read_bytes()
     assert gzip.decompress(packed) == FILES["train.txt"]
+
+
+def test_what_a_killed_download_left_goes(owner: Owner, sources: Path, tmp_path: Path) -> None:
+    """The files are in place; the process died before it removed its locks and the parts."""
+    data = tmp_path / "data"
+    data.mkdir()
+    assert run("get toy --accept", sources, data).exit_code == 0
+    digest = hashlib.sha256(FILES["note.txt"]).hexdigest()
+    (data / f".downloads/{digest}.whole").mkdir(parents=True)
+    for name in (f"{digest}.whole/tmp1", f"{digest}.part", f".{digest}.lock"):
+        (data / ".downloads" / name).touch()
+    (data / "toy/.note.txt.lock").touch()
+    assert run("get toy", sources, data).exit_code == 0
+    assert sorted(path.name for path in data.rglob("*")) == ["note.txt", "toy", "train.txt.gz"]

@@ -43,10 +43,10 @@ def grown(graph: KnowledgeGraph, *records: Record) -> KnowledgeGraph:
 
 
 def saved(
-    name: str, graph: KnowledgeGraph, tokenizer: Any, folder: Path, *, taught: bool = False
+    name: str, graph: KnowledgeGraph, tokenizer: Any, folder: Path, *, trained: bool = False
 ) -> KnowledgeForPreTraining:
     """A model of a method with its objectives, and the folder of a run around it."""
-    make = method_encoder if taught else untaught_encoder
+    make = method_encoder if trained else untaught_encoder
     model = KnowledgeForPreTraining.of(make(name, graph, tokenizer), METHODS[name].objectives)
     with torch.no_grad():
         for table in model.row_tables():  # no two rows are alike, as after training
@@ -130,8 +130,8 @@ def test_the_folder_is_a_run(small_graph: KnowledgeGraph, tokenizer: Any, tmp_pa
     second.save(tmp_path / "kg3")
     again = extend(tmp_path / "run2", second)
     write_extension(again, tmp_path / "run2", tmp_path / "kg3", tmp_path / "run3")
-    told = json.loads((tmp_path / "run3" / EXTENDED).read_text())["extensions"]
-    assert [each["n_new_entities"] for each in told] == [1, 1]
+    history = json.loads((tmp_path / "run3" / EXTENDED).read_text())["extensions"]
+    assert [each["n_new_entities"] for each in history] == [1, 1]
     rows = [json.loads(line) for line in (tmp_path / "run3" / NEW_ROWS).read_text().splitlines()]
     assert [row["name"] for row in rows] == ["A0", "P0", "Z9"]
     with pytest.raises(ExistsError, match="replace it with --force"):

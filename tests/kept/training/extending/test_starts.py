@@ -47,26 +47,26 @@ def neighbours_by_loops(
     rows: Tensor, is_known: Tensor, triples: Any, steps: dict[int, Tensor]
 ) -> dict[int, Tensor]:
     """Pass by pass, from what earlier passes know."""
-    found = {i: rows[i] for i in range(len(rows)) if is_known[i]}
+    vectors_of = {i: rows[i] for i in range(len(rows)) if is_known[i]}
     while True:
         new = {}
         for entity in range(len(rows)):
-            if entity in found:
+            if entity in vectors_of:
                 continue
             vectors, lengths = [], []
             for head, relation, tail in triples:
                 if head == tail:
                     continue
                 for to, source, sign in ((head, tail, -1), (tail, head, 1)):
-                    if to == entity and source in found:
-                        vectors.append(found[source] + sign * steps[relation])
-                        lengths.append(found[source].norm())
+                    if to == entity and source in vectors_of:
+                        vectors.append(vectors_of[source] + sign * steps[relation])
+                        lengths.append(vectors_of[source].norm())
             if vectors:
                 mean = torch.stack(vectors).mean(0)
                 new[entity] = mean / mean.norm() * torch.stack(lengths).mean()
         if not new:
-            return {i: row for i, row in found.items() if not is_known[i]}
-        found |= new
+            return {i: row for i, row in vectors_of.items() if not is_known[i]}
+        vectors_of |= new
 
 
 @pytest.mark.parametrize("name", ["neighbours", "translations"])
@@ -75,7 +75,7 @@ def test_neighbours_equal_loops(name: str, tokenizer: Any) -> None:
     graph = graph_of(triples)
     is_known = torch.from_numpy(draws.random(N) < 0.5)
     rows = torch.randn(N, WIDTH, generator=torch.Generator().manual_seed(1))
-    found, has_row = STARTS[name](rows, is_known, world_of(graph, tokenizer, is_known), False)
+    vectors, has_row = STARTS[name](rows, is_known, world_of(graph, tokenizer, is_known), False)
     facts = [tuple(row) for row in graph.triples.tolist()]
     steps = {r: torch.zeros(WIDTH) for r in range(3)}
     if name == "translations":
@@ -89,9 +89,9 @@ def test_neighbours_equal_loops(name: str, tokenizer: Any) -> None:
     wanted = neighbours_by_loops(rows, is_known, facts, steps)
     unknown = (~is_known).nonzero()[:, 0].tolist()
     assert [e for e, has in zip(unknown, has_row.tolist(), strict=True) if has] == sorted(wanted)
-    for place, entity in enumerate(unknown):
+    for row, entity in enumerate(unknown):
         if entity in wanted:
-            torch.testing.assert_close(found[place], wanted[entity], atol=1e-5, rtol=1e-5)
+            torch.testing.assert_close(vectors[row], wanted[entity], atol=1e-5, rtol=1e-5)
 
 
 def test_a_space_of_translations_is_guessed_exactly(tokenizer: Any) -> None:
@@ -103,9 +103,9 @@ def test_a_space_of_translations_is_guessed_exactly(tokenizer: Any) -> None:
     is_known = torch.ones(N, dtype=torch.bool)
     is_known[[35, 44]] = False
     world = world_of(graph_of(triples), tokenizer, is_known)
-    found, has_row = from_translations(rows, is_known, world, False)
+    vectors, has_row = from_translations(rows, is_known, world, False)
     assert has_row.all()
-    likeness = torch.cosine_similarity(found, rows[[35, 44]])
+    likeness = torch.cosine_similarity(vectors, rows[[35, 44]])
     assert likeness.min() > 0.999
     assert from_neighbours(rows, is_known, world, False)[0].shape == (2, WIDTH)
 
@@ -116,13 +116,13 @@ def test_names_in_words_are_means_and_elsewhere_mapped(tokenizer: Any) -> None:
     is_known[[3, 77, 200]] = False
     world = world_of(graph, tokenizer, is_known)
     means, _ = mean_pieces([graph.label(i) for i in range(400)], world.words, tokenizer)
-    found, has_row = from_names(means, is_known, world, True)
+    vectors, has_row = from_names(means, is_known, world, True)
     assert has_row.all()
-    assert torch.equal(found, means[[3, 77, 200]])
+    assert torch.equal(vectors, means[[3, 77, 200]])
     turn = torch.linalg.qr(torch.randn(WIDTH, WIDTH, generator=torch.Generator().manual_seed(3)))[0]
     turned = means @ turn + 1.5
-    found, _ = from_names(turned, is_known, world, False)
-    off = (found - turned[[3, 77, 200]]).norm(dim=1) / (means[[3, 77, 200]]).norm(dim=1)
+    vectors, _ = from_names(turned, is_known, world, False)
+    off = (vectors - turned[[3, 77, 200]]).norm(dim=1) / (means[[3, 77, 200]]).norm(dim=1)
     assert off.max() < 0.1
 
 

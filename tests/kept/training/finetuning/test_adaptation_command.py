@@ -29,8 +29,8 @@ def test_lora_and_a_mixture_unfrozen_in_turn(world: Path, tmp_path: Path) -> Non
     assert list(one) == list(other)
     assert all(one[name].equal(other[name]) for name in one)
     assert (whole / "metrics.json").read_text() == (cut / "metrics.json").read_text()
-    found = json.loads((whole / "metrics.json").read_text())
-    assert len(found["layer_mix"]["weights"]) == 3
+    metrics = json.loads((whole / "metrics.json").read_text())
+    assert len(metrics["layer_mix"]["weights"]) == 3
     groups = [row["groups"] for row in read_log(whole / "log.jsonl")]
     assert groups[0] == groups[1] == ["head"]
     assert groups[-1] == ["layer.0", "layer.1", "head"]

@@ -27,11 +27,11 @@ def test_finetune_says_it_before_it_trains(name: str, host: Path, tmp_path: Path
     ]  # fmt: skip
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
-    said = " ".join(done.output.split())
+    output = " ".join(done.output.split())
     warning = f"read {NEEDED[name]:,} examples in the reading control before it answered"
-    assert warning in said
-    assert "this run reads 2, and may end" in said
-    assert said.index(warning) < said.index("step 1 of 1")
+    assert warning in output
+    assert "this run reads 2, and may end" in output
+    assert output.index(warning) < output.index("step 1 of 1")
 
 
 def test_fit_says_it_of_each_trial(host: Path, tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_compare_says_it_of_a_row_with_a_recipe(
 ) -> None:
     notices: list[str] = []
 
-    class Told:
+    class RecordingReporter:
         def step(self, record: object) -> None: ...
 
         def notice(self, message: str) -> None:
@@ -62,10 +62,10 @@ def test_compare_says_it_of_a_row_with_a_recipe(
 
     for as_published in (True, False):
         notices.clear()
-        own = experiment.model_copy(update={"as_published": as_published, "pretraining": None})
+        small = experiment.model_copy(update={"as_published": as_published, "pretraining": None})
         compare(
-            own, root=experiment_root, folder=tmp_path / str(as_published), methods=["ernie"],
-            controls=(), seeds=1, reporter=Told(),
+            small, root=experiment_root, folder=tmp_path / str(as_published), methods=["ernie"],
+            controls=(), seeds=1, reporter=RecordingReporter(),
         )  # fmt: skip
         lines = [line for line in notices if "ERNIE read 640 examples" in line]
         assert len(lines) == (0 if as_published else 1)

@@ -12,6 +12,7 @@ from entity_linking.dictionary import DictionaryLinker
 from kept.batches import IGNORE
 from kept.errors import BatchError, ConfigError
 from kept.graphs.builder import BuilderConfig
+from kept.graphs.cuts import UNCUT
 from kept.graphs.words import encode_words
 from kept.heads.model import KnowledgeForTask, task_loss
 from kept.inputs.views import builder_for
@@ -22,7 +23,7 @@ from kept.training.finetuning.config import FinetuneConfig
 from kept.training.finetuning.data import TaskData
 from kept.training.finetuning.predictor import Predictor
 from kept.training.finetuning.run import predict
-from kept.training.finetuning.windows import WHOLE, choice_rows
+from kept.training.finetuning.windows import choice_rows
 from kg_loaders import KnowledgeGraph
 from tests.kept.tiny_hosts import tiny_host
 
@@ -38,22 +39,39 @@ def test_each_row_is_the_question_and_one_choice(tokenizer: Any) -> None:
     for example in QUESTIONS:
         text, start = example.linked.text, example.linked.pair_start
         assert start is not None
-        (whole,) = encode_words([text], tokenizer, max_words=WHOLE, pair_starts=[start])
+        (whole,) = encode_words([text], tokenizer, max_words=UNCUT, pair_starts=[start])
         rows = choice_rows(whole, start, example.targets, max_words=64)
         for target, row in zip(example.targets, rows, strict=True):
             choice = text[target.start : target.end]
-            asked = text[: start - 1]
-            pair = f"{asked} {choice}"
+            question = text[: start - 1]
+            pair = f"{question} {choice}"
             (alone,) = encode_words([pair], tokenizer, max_words=64, pair_starts=[start])
             assert row.ids.tolist() == alone.ids.tolist()
             assert row.segment_ids.tolist() == alone.segment_ids.tolist()
         (first, *_) = choice_rows(whole, start, example.targets[-1:], max_words=len(rows[-1].ids))
         assert first.ids.tolist() == rows[-1].ids.tolist()
-        if len(asked.split()) > 1:
+        if len(question.split()) > 1:
             cut = choice_rows(whole, start, example.targets[-1:], max_words=len(first.ids) - 1)
             assert cut[0].ids.tolist() == [first.ids[0], *first.ids[2:].tolist()]
     with pytest.raises(ConfigError, match="leaves no room for its question within max_words 4"):
         choice_rows(whole, start, example.targets, max_words=4)
+
+
+def test_signs_between_choices_are_no_loss(small_graph: KnowledgeGraph, tokenizer: Any) -> None:
+    """A text is cut where a piece of its question is in no row, not where a "|" is in none."""
+    line = METHODS["none"]
+    view = line.view.of(small_graph, tokenizer)
+    long = choice_example("the " * 30 + "city", ["paris", "river"], right=1)
+    counts = []
+    for questions in (QUESTIONS, [*QUESTIONS, long]):
+        data = TaskData(
+            questions, small_graph, tokenizer, builder=SMALL, view=view, problem_type=CHOICE,
+            labels={SCORE: 0},
+        )  # fmt: skip
+        counts.append((data.cut.n_cut, data.cut.n_pieces_lost))
+        assert data.cut.n_texts == len(questions)
+    n_read = SMALL.max_words - len(["[CLS]", "[SEP]", "river", "[SEP]"])
+    assert counts == [(0, 0), (1, 31 - n_read)]
 
 
 def test_the_loss_is_that_of_each_question() -> None:
@@ -64,8 +82,8 @@ def test_the_loss_is_that_of_each_question() -> None:
     start, total = 0, 0.0
     for size, number in zip(sizes, right, strict=True):
         labels[start] = number
-        own = scores[start : start + size, 0]
-        total += F.cross_entropy(own[None], torch.tensor([number])).item() / len(sizes)
+        question_scores = scores[start : start + size, 0]
+        total += F.cross_entropy(question_scores[None], torch.tensor([number])).item() / len(sizes)
         start += size
     assert task_loss(CHOICE, scores, labels).item() == pytest.approx(total)
     with pytest.raises(BatchError, match="the batch begins with -100"):

@@ -27,7 +27,7 @@ def test_they_are_wrong_in_the_official_score(
         _, later = sorted(("h", "t"), key=lambda end: row[end]["pos"])
         first = row[later]["pos"][0]
         row["token"] = [*row["token"][:first], *["old"] * 30, *row["token"][first:]]
-        row[later]["pos"] = [place + 30 for place in row[later]["pos"]]
+        row[later]["pos"] = [position + 30 for position in row[later]["pos"]]
     for name, part in (("dev", rows[:N]), ("train", rows[N:])):
         lines = [json.dumps(row) for row in part]
         (tmp_path / f"{name}.txt").write_text("\n".join(lines), encoding="utf-8")
@@ -38,12 +38,12 @@ def test_they_are_wrong_in_the_official_score(
         "graph": {"max_words": 24}, "link": True,
         "training": {"steps": 1, "batch_size": 4, "device": "cpu"},
     }  # fmt: skip
-    made = assemble(FinetuneConfig.model_validate(values))
-    assert len(made.evaluation["dev"].cut_off) == N_CUT
-    data = made.evaluation["dev"]
-    predicted, found = made.score("dev")
-    assert (found["n_asked"], found["n_scored"]) == (N, N - N_CUT)
-    official, base = found["official"], found["baseline"]["official"]
+    assembled = assemble(FinetuneConfig.model_validate(values))
+    assert len(assembled.evaluation["dev"].cut_off) == N_CUT
+    data = assembled.evaluation["dev"]
+    predicted, metrics = assembled.score("dev")
+    assert (metrics["n_asked"], metrics["n_scored"]) == (N, N - N_CUT)
+    official, base = metrics["official"], metrics["baseline"]["official"]
     assert (official["n_cut_off"], base["n_cut_off"]) == (N_CUT, N_CUT)
     relations = {row["relation"] for row in rows[:N]}
     assert official["name"] == f"macro F1 of {len(relations)} relations, directed, without Other"
@@ -54,11 +54,11 @@ def test_they_are_wrong_in_the_official_score(
     assert official["estimate"] == expected["estimate"]
     alone = official_score("semeval", predicted, data.examples, (), generator(0, "t"))
     assert alone is not None
-    beside = official["beside"]["without questions cut off with the text"]
-    assert beside == alone["estimate"]
+    without_cut = official["beside"]["without questions cut off with the text"]
+    assert without_cut == alone["estimate"]
     # the majority's answer needs no text: it is right or wrong on all that was asked
     gold = [row["relation"] for row in rows[:N]]
-    answer = made.baseline.labels[0]
+    answer = assembled.baseline.labels[0]
     precision = gold.count(answer) / N
     f1 = 2 * precision / (precision + 1) / len(relations)
     assert base["estimate"] == pytest.approx(f1)

@@ -16,7 +16,7 @@ from tests.kept.tiny_task_files import document_row
 
 
 @pytest.fixture(scope="module")
-def made(
+def run(
     examples: list[RelationExample],
     world: KnowledgeGraph,
     host: Path,
@@ -36,12 +36,12 @@ def made(
     return assemble(FinetuneConfig.model_validate(values))
 
 
-def test_documents_are_split_whole_and_linked(made: FinetuneRun, world: KnowledgeGraph) -> None:
-    sets = {"train": made.train, **made.evaluation}
+def test_documents_are_split_whole_and_linked(run: FinetuneRun, world: KnowledgeGraph) -> None:
+    sets = {"train": run.train, **run.evaluation}
     titles = {name: {e.group for e in data.examples} for name, data in sets.items()}
     assert not titles["train"] & titles["dev"]
     assert not titles["train"] & titles["test"]
-    for data in made.evaluation.values():
+    for data in run.evaluation.values():
         seen = [e for e in data.examples if e.document_pair]
         for title in {e.group for e in seen}:
             pairs = {
@@ -55,27 +55,25 @@ def test_documents_are_split_whole_and_linked(made: FinetuneRun, world: Knowledg
             words = [example.linked.text[t.start : t.end].strip("@# ") for t in example.targets]
             assert list(example.pair) == words
             ends = [world.entities.find(name) for name in example.pair]
-            triples = made.train.graph.triples
+            triples = run.train.graph.triples
             assert not [t for t in triples.tolist() if {t[0], t[2]} == set(ends)]
-    assert made.facts["n_triples_removed"] > 0
-    unrelated = [e for e in made.train.examples if not e.labels]
-    assert 0 < len(unrelated) <= 3 * (len(made.train.examples) - len(unrelated))
+    assert run.facts["n_triples_removed"] > 0
+    unrelated = [e for e in run.train.examples if not e.labels]
+    assert 0 < len(unrelated) <= 3 * (len(run.train.examples) - len(unrelated))
 
 
-def test_the_score_counts_facts_that_were_not_asked(made: FinetuneRun) -> None:
-    predicted, found = made.score("dev")
+def test_the_score_counts_facts_that_were_not_asked(run: FinetuneRun) -> None:
+    predicted, metrics = run.score("dev")
     documents = {
-        e.group: e.document_pair.document
-        for e in made.evaluation["dev"].examples
-        if e.document_pair
+        e.group: e.document_pair.document for e in run.evaluation["dev"].examples if e.document_pair
     }
     n_facts = sum(len(document.facts) for document in documents.values())
-    n_asked = sum(len(e.labels) for e in made.evaluation["dev"].examples)
+    n_asked = sum(len(e.labels) for e in run.evaluation["dev"].examples)
     assert n_asked <= n_facts
-    pairs = zip(predicted, made.evaluation["dev"].examples, strict=True)
+    pairs = zip(predicted, run.evaluation["dev"].examples, strict=True)
     right = sum(len(set(p) & set(e.labels)) for p, e in pairs)
-    official = found["official"]
+    official = metrics["official"]
     assert official["name"] == "F1"
     assert official["n"] == len(documents)
     assert official["beside"]["recall"] == pytest.approx(right / n_facts)
-    assert found["baseline"]["official"]["estimate"] == 0
+    assert metrics["baseline"]["official"]["estimate"] == 0

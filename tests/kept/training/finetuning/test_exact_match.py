@@ -39,19 +39,19 @@ def test_by_hand(answer: str, golds: list[str], exact: float, f1: float) -> None
 
 def test_the_official_score_of_a_set() -> None:
     golds = [("cat", "the big cat"), ("dog",), ("",), ("",)]
-    asked = [TaskExample(LinkedText(f"q {i}", (), str(i)), g) for i, g in enumerate(golds)]
+    examples = [TaskExample(LinkedText(f"q {i}", (), str(i)), g) for i, g in enumerate(golds)]
     answers = [("big cat",), ("",), ("",), ("cow",)]
-    drawn = np.random.default_rng(0)
-    found = official_score("squad2", answers, asked, [], drawn)
-    assert found is not None
-    assert (found["name"], found["estimate"]) == ("F1", 0.5)
-    assert found["beside"] == {
+    draws = np.random.default_rng(0)
+    official = official_score("squad2", answers, examples, [], draws)
+    assert official is not None
+    assert (official["name"], official["estimate"]) == ("F1", 0.5)
+    assert official["beside"] == {
         "exact match": 0.5, "F1 with an answer": 0.5, "exact match with an answer": 0.5,
         "right without an answer": 0.5,
     }  # fmt: skip
-    plain = official_score("squad", [("cat",), ("dogs",)], asked[:2], [], drawn)
+    plain = official_score("squad", [("cat",), ("dogs",)], examples[:2], [], draws)
     assert plain is not None
     assert (plain["estimate"], plain["beside"]) == (0.5, {"exact match": 0.5})
-    unread = official_score("squad2", [()], asked[3:], [], drawn)
+    unread = official_score("squad2", [()], examples[3:], [], draws)
     assert unread is not None
     assert unread["estimate"] == 0

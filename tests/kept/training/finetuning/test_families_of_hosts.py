@@ -56,6 +56,10 @@ def test_a_run_on_any_family(
     encoder = kept.AutoEncoder.from_pretrained(tmp_path / "run")
     encoded = encoder.encode([text], kg=finetuned / "kg")
     assert encoded.sentences.isfinite().all()
+    long = encoder.encode([" ".join([text] * 60)], kg=finetuned / "kg")
+    assert long.cut is not None
+    assert long.cut.n_windowed == 1
+    assert long.sentences.isfinite().all()
     encoder.export_host(tmp_path / "exported")
     exported = AutoModel.from_pretrained(tmp_path / "exported")
     trained, before = exported.state_dict(), host.state_dict()

@@ -41,11 +41,11 @@ def slow(labels: list[str], vectors: Any, episode: int) -> float:
 
 def test_episodes_agree_with_loops() -> None:
     vectors = np.random.default_rng(0).normal(size=(54, 5)) + np.arange(54)[:, None] // 9
-    found = episode_accuracies(LABELS, vectors, **SIZES)
-    assert 0.4 < found.mean() < 1
-    assert found.tolist() == [slow(LABELS, vectors, i) for i in range(20)]
+    accuracies = episode_accuracies(LABELS, vectors, **SIZES)
+    assert 0.4 < accuracies.mean() < 1
+    assert accuracies.tolist() == [slow(LABELS, vectors, i) for i in range(20)]
     longer = episode_accuracies(LABELS, vectors, **SIZES | {"n_episodes": 30})
-    assert longer[:20].tolist() == found.tolist()
+    assert longer[:20].tolist() == accuracies.tolist()
     apart = np.eye(6)[np.arange(54) // 9]
     assert episode_accuracies(LABELS, apart, **SIZES).tolist() == [1.0] * 20
     order = np.random.default_rng(1).permutation(54)
@@ -113,21 +113,21 @@ def test_novel_examples_are_shown_as_an_asked_set_is(
 
     monkeypatch.setattr(fewshot, "representations", entities)
 
-    def asked(task: dict[str, Any], **changes: Any) -> list[str | None]:
+    def queries(task: dict[str, Any], **changes: Any) -> list[str | None]:
         run_fewshot(configured(files, host, task, trained=False, **changes), files / "run")
         return seen.pop()
 
-    true, moved = asked({}), asked({"knowledge": "random-entity"})
+    true, moved = queries({}), queries({"knowledge": "random-entity"})
     assert len(true) == len(moved) == 180
     assert all(one != other for one, other in zip(true, moved, strict=True))
-    assert asked({"link_errors": {"share": 1.0}}) == []
-    assert asked({"link_errors": {"share": 1.0, "sets": "train"}}) == true
+    assert queries({"link_errors": {"share": 1.0}}) == []
+    assert queries({"link_errors": {"share": 1.0, "sets": "train"}}) == true
     for name, part in (("all", examples), ("novel", examples[:90])):
         write_task_file(files / f"{name}.txt", "semeval", part)  # its texts have no link
-    bare = {"format": "semeval", "leave_out": []}
+    plain = {"format": "semeval", "leave_out": []}
     with pytest.raises(NoKnowledgeError, match=r"no text has a link; .*`link: true`"):
-        asked(bare, novel_format="semeval")
-    assert asked(bare | {"link": True}, novel_format="semeval") == true
+        queries(plain, novel_format="semeval")
+    assert queries(plain | {"link": True}, novel_format="semeval") == true
 
 
 @pytest.mark.parametrize("trained", [True, False])
@@ -159,7 +159,7 @@ def test_a_run(
     assert result["n_train"] + result["n_dev"] < len(seen)  # what is asked is never trained on
     assert result["n_triples_removed"] >= 30  # ten people in three relations, and inverses
     assert (tmp_path / "run/log.jsonl").exists() == trained
-    for found in result["scores"].values():
-        assert found["low"] <= found["estimate"] <= found["high"]
-        assert (found["baseline"], found["n"]) == (0.5, 4)
+    for interval in result["scores"].values():
+        assert interval["low"] <= interval["estimate"] <= interval["high"]
+        assert (interval["baseline"], interval["n"]) == (0.5, 4)
     assert run_fewshot(config, tmp_path / "run")["scores"] == result["scores"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import pickle
+import re
 from typing import Any
 
 import numpy as np
@@ -98,7 +99,7 @@ def test_examples_are_of_one_group_by_text_or_by_pair() -> None:
     assert len(set(keys)) == 3
 
 
-def made(
+def data_of(
     examples: list[TaskExample], graph: KnowledgeGraph, tokenizer: Any, **changes: Any
 ) -> TaskData:
     values: dict[str, Any] = {
@@ -117,12 +118,12 @@ def test_facts_between_the_two_entities_are_never_shown(
     small_graph: KnowledgeGraph, tokenizer: Any
 ) -> None:
     example = sentence("Q90", "Q142")
-    told = made([dataclasses.replace(example, pair=None)], small_graph, tokenizer)
-    asked = made([example], small_graph, tokenizer)
+    without_pair = data_of([dataclasses.replace(example, pair=None)], small_graph, tokenizer)
+    with_pair = data_of([example], small_graph, tokenizer)
     for epoch in range(3):
-        told.sample(0, epoch=epoch, seed=1)
-        asked.sample(0, epoch=epoch, seed=1)
-    for data, hidden in ((told, False), (asked, True)):
+        without_pair.sample(0, epoch=epoch, seed=1)
+        with_pair.sample(0, epoch=epoch, seed=1)
+    for data, hidden in ((without_pair, False), (with_pair, True)):
         for graph in data.view.graphs:
             pairs = shown_pairs(graph, small_graph)
             assert len(pairs) > 2
@@ -149,8 +150,8 @@ def test_controls(small_graph: KnowledgeGraph, tokenizer: Any) -> None:
     counts = [np.bincount(graphs[n].triples[:, 1]) for n in ("true", "shuffled")]
     assert (counts[1] <= counts[0]).all()
     assert graphs["shuffled"].content_hash != small_graph.content_hash
-    (bare,) = apply_condition([sentence("Q90", "Q142")], markers="none", knowledge="off")
-    data = made([bare], graphs["off"], tokenizer)
+    (unlinked,) = apply_condition([sentence("Q90", "Q142")], markers="none", knowledge="off")
+    data = data_of([unlinked], graphs["off"], tokenizer)
     batch = data.sample(0, epoch=0, seed=0)
     assert not batch.node_kinds.any()
     (linked,) = apply_condition([sentence("Q90", "Q142")], markers="none", knowledge="shuffled")
@@ -160,7 +161,7 @@ def test_controls(small_graph: KnowledgeGraph, tokenizer: Any) -> None:
 @pytest.mark.parametrize("markers", ["none", "ernie", "kadapter"])
 def test_targets_are_nodes(markers: str, small_graph: KnowledgeGraph, tokenizer: Any) -> None:
     examples = apply_condition([sentence("Q90", "Q-nil")], markers=markers, knowledge="true")
-    data = made(examples, small_graph, tokenizer)
+    data = data_of(examples, small_graph, tokenizer)
     batch = data.sample(0, epoch=0, seed=0)
     (graph,) = data.view.graphs
     (head, tail) = batch.target_spans[0].tolist()
@@ -176,20 +177,22 @@ def test_targets_are_nodes(markers: str, small_graph: KnowledgeGraph, tokenizer:
 def test_labels_of_every_kind(small_graph: KnowledgeGraph, tokenizer: Any) -> None:
     example = sentence("Q90", "Q2")
     several = dataclasses.replace(example, labels=("P1",), targets=example.targets[:1])
-    many = made([several], small_graph, tokenizer, problem_type=MULTI)
+    many = data_of([several], small_graph, tokenizer, problem_type=MULTI)
     assert many.sample(0, epoch=0, seed=0).labels.tolist() == [[0.0, 1.0]]
-    bare = LinkedText("Paris and Berlin", ())
-    tagged = TaskExample(bare, ("P1", "P17"), (Mention(0, 5), Mention(10, 16)))
-    batch = made([tagged], small_graph, tokenizer, problem_type=TAGGING).sample(0, epoch=0, seed=0)
+    unlinked = LinkedText("Paris and Berlin", ())
+    tagged = TaskExample(unlinked, ("P1", "P17"), (Mention(0, 5), Mention(10, 16)))
+    batch = data_of([tagged], small_graph, tokenizer, problem_type=TAGGING).sample(
+        0, epoch=0, seed=0
+    )
     starts = batch.target_spans[0, :, 0]
     assert batch.node_labels[0, starts].tolist() == [1, 0]
     assert int((batch.node_labels != IGNORE).sum()) == 2
     assert batch.labels is None
-    asked = made([example], small_graph, tokenizer, labels=None).sample(0, epoch=0, seed=0)
-    assert asked.labels is None
-    assert asked.node_labels is None
-    plain = TaskExample(bare, ("P1",))
-    assert made([plain], small_graph, tokenizer).sample(0, epoch=0, seed=0).target_spans is None
+    unlabelled = data_of([example], small_graph, tokenizer, labels=None).sample(0, epoch=0, seed=0)
+    assert unlabelled.labels is None
+    assert unlabelled.node_labels is None
+    plain = TaskExample(unlinked, ("P1",))
+    assert data_of([plain], small_graph, tokenizer).sample(0, epoch=0, seed=0).target_spans is None
 
 
 def test_a_cut_target_leaves_the_example_out_and_a_cut_word_is_not_asked(
@@ -197,11 +200,11 @@ def test_a_cut_target_leaves_the_example_out_and_a_cut_word_is_not_asked(
 ) -> None:
     short, long = sentence("Q90", "Q142"), sentence("Q90", "Q142", n_words=50)
     apart = sentence("Q90", "Q142", n_between=50)
-    data = made([apart, short], small_graph, tokenizer)
+    data = data_of([apart, short], small_graph, tokenizer)
     assert (len(data), data.indices.tolist(), data.skipped) == (1, [1], {CUT: 1})
     assert [example.targets for example in data.cut_off] == [apart.targets]
     tags = dataclasses.replace(long, labels=("P1", "P17"), pair=None)
-    tagged = made([tags], small_graph, tokenizer, problem_type=TAGGING)
+    tagged = data_of([tags], small_graph, tokenizer, problem_type=TAGGING)
     batch = tagged.sample(0, epoch=0, seed=0)
     assert batch.target_spans.tolist() == [[[0, 0], [0, 0]]]
     assert (batch.node_labels == IGNORE).all()
@@ -215,7 +218,7 @@ def test_a_target_behind_the_maximum_of_the_view_is_cut_off(
     line, options = METHODS["ebert"], {"max_length": 40}
     view = line.view.of(small_graph, tokenizer, **options)
     builder = builder_for(line, SMALL, options)
-    data = made([long, short], small_graph, tokenizer, view=view, builder=builder)
+    data = data_of([long, short], small_graph, tokenizer, view=view, builder=builder)
     assert (len(data), data.indices.tolist(), data.skipped) == (1, [1], {CUT: 1})
     assert (data.cut.max_words, data.cut.n_cut) == (40, 1)
 
@@ -230,7 +233,7 @@ class Cutting(Watched):
 def test_a_target_that_the_view_cuts_is_read_at_the_first_node(
     small_graph: KnowledgeGraph, tokenizer: Any
 ) -> None:
-    data = made([sentence("Q90", "Q142")], small_graph, tokenizer, view=Cutting())
+    data = data_of([sentence("Q90", "Q142")], small_graph, tokenizer, view=Cutting())
     assert data.sample(0, epoch=0, seed=0).target_spans.tolist() == [[[0, 1], [0, 1]]]
 
 
@@ -239,7 +242,7 @@ def test_samples_depend_on_seed_epoch_and_index_alone(
 ) -> None:
     examples = [sentence("Q90", "Q142"), sentence("Q64", "Q183"), sentence("Q90", "Q2")]
     builder = dataclasses.replace(SMALL, max_neighbours=2, drop_probability=0.3)
-    data = made(examples, small_graph, tokenizer, view=CoLAKEView(), builder=builder)
+    data = data_of(examples, small_graph, tokenizer, view=CoLAKEView(), builder=builder)
     again = pickle.loads(pickle.dumps(data))
     seen = set()
     for epoch in range(6):
@@ -262,10 +265,12 @@ def test_samples_at_once_are_those_made_one_by_one(
     """Those without random choices are built for the first epoch and kept."""
     builder = dataclasses.replace(SMALL, policy=policy, max_neighbours=1)
     examples = [sentence("Q90", "Q64", n_words=n) for n in range(4)]
-    data = made(examples, small_graph, tokenizer, builder=builder)
+    data = data_of(examples, small_graph, tokenizer, builder=builder)
     for epoch in (0, 1):
         alone = [
-            made(examples, small_graph, tokenizer, builder=builder).sample(i, epoch=epoch, seed=1)
+            data_of(examples, small_graph, tokenizer, builder=builder).sample(
+                i, epoch=epoch, seed=1
+            )
             for i in (2, 0, 2)
         ]
         together = data.samples([2, 0, 2], epoch=epoch, seed=1)
@@ -280,7 +285,7 @@ def test_no_more_samples_are_kept_than_the_limit(
     monkeypatch.setattr("kept.training.finetuning.data.MOST_STORED", 1)
     examples = [sentence("Q90", "Q64", n_words=n) for n in range(3)]
     builder = dataclasses.replace(SMALL, policy="degree")
-    data = made(examples, small_graph, tokenizer, builder=builder)
+    data = data_of(examples, small_graph, tokenizer, builder=builder)
     for epoch in (0, 1):
         data.samples([0, 1, 2], epoch=epoch, seed=1)
     assert isinstance(data.view, Watched)
@@ -291,7 +296,7 @@ def test_the_fingerprint_follows_every_choice(small_graph: KnowledgeGraph, token
     examples = [sentence("Q90", "Q142"), sentence("Q64", "Q183")]
 
     def of(rows: list[TaskExample] = examples, graph: Any = small_graph, **changes: Any) -> str:
-        return made(rows, graph, tokenizer, **{"view": CoLAKEView(), **changes}).fingerprint
+        return data_of(rows, graph, tokenizer, **{"view": CoLAKEView(), **changes}).fingerprint
 
     other = dataclasses.replace(SMALL, max_neighbours=1)
     several = [
@@ -306,3 +311,39 @@ def test_the_fingerprint_follows_every_choice(small_graph: KnowledgeGraph, token
     ]
     assert len(set(several)) == len(several)
     assert of() == several[0]
+
+
+def tagged(n_words: int, tag: str) -> TaskExample:
+    """The word "the" `n_words` times, each O, and a tagged one."""
+    text = "the " * n_words + "old"
+    words = tuple(Mention(match.start(), match.end()) for match in re.finditer("[a-z]+", text))
+    return TaskExample(LinkedText(text, ()), ("O",) * n_words + (tag,), words)
+
+
+def test_tagged_words_behind_the_cut_are_said(small_graph: KnowledgeGraph, tokenizer: Any) -> None:
+    """Six pieces are read; of training only the tag of a short text is left."""
+    builder = dataclasses.replace(SMALL, max_words=8)
+    more: dict[str, Any] = {"builder": builder, "problem_type": TAGGING}
+    labels = {"B-A": 0, "B-B": 1, "O": 2}
+    examples = [tagged(5, "B-A"), tagged(6, "B-B"), tagged(40, "O")]
+    train = data_of(examples, small_graph, tokenizer, labels=labels, **more)
+    remedy = "--set graph.max_words=52"
+    words, classes = train.cut_warnings("train", 52)
+    assert words.startswith("train: 1 of 2 tagged words are behind the cut at 8 word pieces; --set")
+    assert remedy in words
+    assert "leaves no example of B-B; --set" in classes
+    dev = data_of(examples[1:], small_graph, tokenizer, labels=None, **more)
+    assert dev.cut_warnings("dev", 8) == [
+        "dev: 1 of 1 tagged words are behind the cut at 8 word pieces; give parts of the texts"
+    ]
+    short = data_of(examples[:1], small_graph, tokenizer, labels=labels, **more)
+    assert short.cut_warnings("train", 52) == []
+
+
+def test_a_cut_that_leaves_one_class_is_said(small_graph: KnowledgeGraph, tokenizer: Any) -> None:
+    builder = dataclasses.replace(SMALL, max_words=20)
+    examples = [sentence("Q90", "Q64", n_between=30), sentence("Q90", "Q64", "P1")]
+    data = data_of(examples, small_graph, tokenizer, builder=builder)
+    assert data.skipped
+    (line,) = data.cut_warnings("train", 20)
+    assert "leaves no example of P17, and only one class is left: nothing can be learned" in line

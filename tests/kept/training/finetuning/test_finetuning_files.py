@@ -10,7 +10,7 @@ from kept.apps.cli.training.finetune_run import dev_file_of
 
 
 @pytest.mark.parametrize(
-    ("train", "there", "found"),
+    ("train", "there", "dev_name"),
     [
         ("train.txt", "dev.txt", "dev.txt"),
         ("train.txt", "valid.txt", "valid.txt"),
@@ -19,7 +19,9 @@ from kept.apps.cli.training.finetune_run import dev_file_of
         ("data.txt", "dev.txt", None),
     ],
 )
-def test_dev_beside_train(tmp_path: Path, train: str, there: str, found: str | None) -> None:
+def test_the_dev_file_of_a_train_file(
+    tmp_path: Path, train: str, there: str, dev_name: str | None
+) -> None:
     for name in (train, there):
         (tmp_path / name).touch()
-    assert dev_file_of(tmp_path / train) == (None if found is None else tmp_path / found)
+    assert dev_file_of(tmp_path / train) == (None if dev_name is None else tmp_path / dev_name)

@@ -27,26 +27,26 @@ def config(*, keep_repeats: bool = False) -> Any:
 
 
 def test_no_training_text_is_evaluated_anywhere() -> None:
-    own = {"train": examples("a", "b", "x"), "dev": examples("c")}
+    sets = {"train": examples("a", "b", "x"), "dev": examples("c")}
     other = {"train": examples("c", "d", "d"), "dev": examples("x"), "test": examples("a", "e")}
     further = [FurtherSets("other", config(), other, {})]
-    assert keep_apart(config(), own, further) == {NOTE: 3}
-    assert texts_of(own) == {"train": ["b"], "dev": ["c"]}
+    assert keep_apart(config(), sets, further) == {NOTE: 3}
+    assert texts_of(sets) == {"train": ["b"], "dev": ["c"]}
     assert texts_of(other) == {"train": ["d", "d"], "dev": ["x"], "test": ["a", "e"]}
 
 
 def test_nothing_is_dropped_where_repeats_are_kept_or_there_is_one_task() -> None:
-    own, other = {"train": examples("a"), "dev": examples("a")}, {"train": examples("a")}
-    assert keep_apart(config(), own, []) == {}
+    sets, other = {"train": examples("a"), "dev": examples("a")}, {"train": examples("a")}
+    assert keep_apart(config(), sets, []) == {}
     further = [FurtherSets("other", config(), other, {})]
-    assert keep_apart(config(keep_repeats=True), own, further) == {}
-    assert texts_of(own)["train"] == texts_of(other)["train"] == ["a"]
+    assert keep_apart(config(keep_repeats=True), sets, further) == {}
+    assert texts_of(sets)["train"] == texts_of(other)["train"] == ["a"]
 
 
 def test_a_task_whose_training_texts_are_all_evaluated_is_an_error() -> None:
-    own = {"train": examples("b"), "dev": examples("a")}
+    sets = {"train": examples("b"), "dev": examples("a")}
     further = [FurtherSets("other", config(), {"train": examples("a"), "dev": []}, {})]
     with pytest.raises(ConfigError, match="all training texts of other are evaluated by another"):
-        keep_apart(config(), own, further)
+        keep_apart(config(), sets, further)
     with pytest.raises(ConfigError, match="of the run's own task are evaluated"):
         keep_apart(config(), {"train": examples("a"), "dev": examples("a")}, further)

@@ -84,12 +84,12 @@ class Stopper:
 
 
 def trained(config: FinetuneConfig, folder: Path, stop_at: int = 99, **how: Any) -> FinetuneRun:
-    made, stop = assemble(config), Stopper(stop_at)
+    assembled, stop = assemble(config), Stopper(stop_at)
     train(
-        made.model, made.data, config.training, folder, reporter=stop, should_stop=stop,
-        evaluate=made.evaluate, **how,
+        assembled.model, assembled.data, config.training, folder, reporter=stop, should_stop=stop,
+        evaluate=assembled.evaluate, **how,
     )  # fmt: skip
-    return made
+    return assembled
 
 
 def test_a_run_of_three_tasks(config: FinetuneConfig, tmp_path: Path) -> None:
@@ -120,25 +120,28 @@ def test_a_run_of_three_tasks(config: FinetuneConfig, tmp_path: Path) -> None:
 
 
 def test_a_batch_moves_its_own_head(config: FinetuneConfig) -> None:
-    made = assemble(config)
-    stream = BatchStream(made.data, seed=0, batch_size=4)
+    assembled = assemble(config)
+    stream = BatchStream(assembled.data, seed=0, batch_size=4)
     for number in range(stream.n_batches(0)):
         batch = stream[number]
         assert batch.task_ids is not None
         assert len(batch.task_ids.unique()) == 1
-        made.model.zero_grad(set_to_none=True)
-        (loss,) = made.model(batch).losses.values()
+        assembled.model.zero_grad(set_to_none=True)
+        (loss,) = assembled.model(batch).losses.values()
         loss.backward()
-        found = [n for n, p in made.model.further.named_parameters() if p.grad is not None]
-        heads = {name.split(".")[0] for name in found}
-        own = any(p.grad is not None for p in made.model.head.parameters())
+        moving = [n for n, p in assembled.model.further.named_parameters() if p.grad is not None]
+        heads = {name.split(".")[0] for name in moving}
+        is_main_head_moving = any(p.grad is not None for p in assembled.model.head.parameters())
         task = int(batch.task_ids[0])
-        assert (own, heads) == (task == 0, {"words"} if task == 1 else {"texts"} if task else set())
+        assert (is_main_head_moving, heads) == (
+            task == 0,
+            {"words"} if task == 1 else {"texts"} if task else set(),
+        )
 
 
 def test_turns_follow_the_weights(config: FinetuneConfig) -> None:
-    made = assemble(config)
-    mixture = made.data
+    assembled = assemble(config)
+    mixture = assembled.data
     assert isinstance(mixture, TaskMixture)
     sizes = [len(part) for part in mixture.parts]
     shares = [size**0.5 / sum(s**0.5 for s in sizes) for size in sizes]
@@ -147,15 +150,15 @@ def test_turns_follow_the_weights(config: FinetuneConfig) -> None:
         assert abs(n - share * len(mixture)) <= 1
     starts = np.cumsum([0, *sizes])
     for epoch in range(2):
-        for task, shown in enumerate(mixture.strata(epoch=epoch, seed=1)):
-            counts = Counter((shown - starts[task]).tolist())
+        for task, sample_ids in enumerate(mixture.strata(epoch=epoch, seed=1)):
+            counts = Counter((sample_ids - starts[task]).tolist())
             assert sum(counts.values()) == mixture.turns[task]
             assert set(counts) <= set(range(sizes[task]))
             assert max(counts.values()) - min(counts.values(), default=0) <= 1
     stream = BatchStream(mixture, seed=1, batch_size=4)
     batches = [stream.locate(n)[1] for n in range(stream.n_batches(0))]
-    shown = np.sort(np.concatenate(batches))
-    assert np.array_equal(shown, np.sort(np.concatenate(mixture.strata(epoch=0, seed=1))))
+    sample_ids = np.sort(np.concatenate(batches))
+    assert np.array_equal(sample_ids, np.sort(np.concatenate(mixture.strata(epoch=0, seed=1))))
     other = TaskMixture(mixture.parts, weights=[1.0, 1.0, 2.0])
     assert other.fingerprint != mixture.fingerprint
     assert turns([5, 5], [1.0, 1e-9]) == [9, 1]
@@ -166,33 +169,33 @@ def test_a_text_asked_of_one_task_trains_none(config: FinetuneConfig, tmp_path: 
     words.write_text("the O\nriver B-x\n\nold O\nb B-x\n\nnear O\n", encoding="utf-8")
     texts = tmp_path / "texts.tsv"
     texts.write_text("o\tthe river\nn\ta city\no\tand old", encoding="utf-8")
-    asked = tmp_path / "asked.tsv"
-    asked.write_text("o\told b", encoding="utf-8")
+    evaluated = tmp_path / "asked.tsv"
+    evaluated.write_text("o\told b", encoding="utf-8")
     one, two = config.also
     also = (
         one.model_copy(update={"train": words, "dev": words}),
-        two.model_copy(update={"train": texts, "dev": asked}),
+        two.model_copy(update={"train": texts, "dev": evaluated}),
     )
     with pytest.raises(ConfigError, match="nothing is left of the train split"):
         assemble(config.model_copy(update={"also": also}))
     also = (one.model_copy(update={"train": words, "dev_share": 0.3}), also[1])
-    made = assemble(config.model_copy(update={"also": also}))
-    held = {e.linked.text for data in made.evaluation.values() for e in data.examples}
-    for run in (made, *made.further.values()):
+    assembled = assemble(config.model_copy(update={"also": also}))
+    held = {e.linked.text for data in assembled.evaluation.values() for e in data.examples}
+    for run in (assembled, *assembled.further.values()):
         assert not held & {e.linked.text for e in run.train.examples}
-    assert made.facts["n_train_asked_of_other_tasks_dropped"] >= 1
+    assert assembled.facts["n_train_asked_of_other_tasks_dropped"] >= 1
 
 
 def test_faults_of_batches_are_named(config: FinetuneConfig) -> None:
-    made = assemble(config)
-    sample = made.data.sample(0, epoch=0, seed=0)
+    assembled = assemble(config)
+    sample = assembled.data.sample(0, epoch=0, seed=0)
     with pytest.raises(BatchError, match="task 3 does not exist; there are 0 to 2"):
-        made.model(dataclasses.replace(sample, task_ids=torch.tensor([3])))
+        assembled.model(dataclasses.replace(sample, task_ids=torch.tensor([3])))
     mixed = KnowledgeBatch.stack([sample, dataclasses.replace(sample, task_ids=torch.tensor([1]))])
     with pytest.raises(BatchError, match=r"has examples of the tasks \[0, 1\]"):
-        made.model(mixed)
+        assembled.model(mixed)
     with pytest.raises(ConfigError, match="there is a task 'words' already"):
-        made.model.add_task("words", "tagging", ["a"], problem_type="token_classification")
+        assembled.model.add_task("words", "tagging", ["a"], problem_type="token_classification")
 
 
 def test_contradictions_come_all_at_once() -> None:
@@ -201,28 +204,28 @@ def test_contradictions_come_all_at_once() -> None:
         "strategy": "features", "freeze": ["host"], "lora": {"rank": 2}, "houlsby": {},
         "mixing": 1.0, "training": {"steps": 1, "batch_size": 1, "rate_decay": 2.0},
     }  # fmt: skip
-    with pytest.raises(ConfigError) as told:
+    with pytest.raises(ConfigError) as caught:
         FinetuneConfig.read(None, values)
     for words in (
         "leave out freeze", "leave out lora", "leave out houlsby", "leave out training.rate_decay",
         "give one of lora, houlsby", "go with further tasks",
     ):  # fmt: skip
-        assert words in str(told.value)
+        assert words in str(caught.value)
     task = {"name": "a", "task": "tagging", "format": "conll", "train": "t"}
     values = {
         "task": "relation", "format": "wiki80", "train": "t", "kg": "k", "method": "none",
         "lora": {}, "train_only": ["tables"], "weight": 1.0, "also": [task, task],
         "training": {"steps": 1, "batch_size": 1, "objective_weights": {"class": 2.0}},
     }  # fmt: skip
-    with pytest.raises(ConfigError) as told:
+    with pytest.raises(ConfigError) as caught:
         FinetuneConfig.read(None, values)
     for words in (
         "add lora", "2 tasks are named 'a'", "give a weight to every task", "objective_weights",
     ):  # fmt: skip
-        assert words in str(told.value)
+        assert words in str(caught.value)
     also = [{**task, "name": "items"}, {**task, "format": "tsv"}]
     faulty = {"lora": {"rank": 0, "targets": ["heads"]}, "also": also}
-    with pytest.raises(ConfigError) as told:
+    with pytest.raises(ConfigError) as caught:
         FinetuneConfig.read(None, values | faulty)
     for words in (
         "targets 'heads': one of",
@@ -230,4 +233,4 @@ def test_contradictions_come_all_at_once() -> None:
         "lower-case letters",
         "also.1: format tsv",
     ):
-        assert words in str(told.value)
+        assert words in str(caught.value)

@@ -31,10 +31,10 @@ def config(**fields: Any) -> FinetuneConfig:
 def test_every_recipe_makes_a_configuration(name: str, task: str) -> None:
     fields = {"task": task, "method": name, "format": "table", "train": "t", "kg": "kg",
               "training": {"steps": 4, "batch_size": 2}}  # fmt: skip
-    made = FinetuneConfig.read(None, with_recipe(fields))
-    made.all_head_options()
-    assert made.method == name
-    assert made.with_absolute_paths().options == made.options  # none of them is a path
+    config_ = FinetuneConfig.read(None, with_recipe(fields))
+    config_.all_head_options()
+    assert config_.method == name
+    assert config_.with_absolute_paths().options == config_.options  # none of them is a path
 
 
 def test_what_is_given_goes_before_the_recipe() -> None:
@@ -63,8 +63,8 @@ def test_what_is_given_goes_before_the_recipe() -> None:
 )
 def test_rates_follow_host_and_adaptation(fields: dict[str, Any], rates: dict[str, float]) -> None:
     training = with_recipe({"task": "typing", "method": "ernie", **fields})["training"]
-    found = {name: value for name, value in training.items() if name.endswith("rate")}
-    assert found == pytest.approx(rates)
+    rates_of_config = {name: value for name, value in training.items() if name.endswith("rate")}
+    assert rates_of_config == pytest.approx(rates)
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -76,8 +76,8 @@ def test_rates_follow_host_and_adaptation(fields: dict[str, Any], rates: dict[st
     ],
 )  # fmt: skip
 def test_recipes_go_with_every_way_to_adapt(name: str, more: dict[str, Any]) -> None:
-    made = config(method=name, **more)
-    assert made.method == name
+    config_ = config(method=name, **more)
+    assert config_.method == name
 
 
 def test_a_shorter_warm_up_fits_a_short_run() -> None:
@@ -103,11 +103,11 @@ SCORES: dict[str, Any] = {
 
 
 def test_a_score_below_the_most_frequent_answer_is_said_with_a_cause() -> None:
-    found = shortfall("test", SCORES, config(), 300)
-    assert found is not None
-    assert "0.149 is no better" in found
-    assert "0.189" in found
-    assert "kept fit" in found
+    warning = shortfall("test", SCORES, config(), 300)
+    assert warning is not None
+    assert "0.149 is no better" in warning
+    assert "0.189" in warning
+    assert "kept fit" in warning
     low = SCORES | {"coverage": {"shares": {"read": 0.1}}}
     assert "10% of the texts" in str(shortfall("test", low, config(), 300))
     published = FinetuneConfig.read(

@@ -23,7 +23,7 @@ def kept(*flags: object) -> Result:
     return CliRunner().invoke(app, [*map(str, flags)])
 
 
-def said(result: Result) -> str:
+def message_of(result: Result) -> str:
     assert result.exit_code == 1, result.output
     return " ".join(result.stderr.split())
 
@@ -39,8 +39,8 @@ def world(tmp_path_factory: pytest.TempPathFactory, small_graph: KnowledgeGraph)
     folder = tmp_path_factory.mktemp("nothing")
     (folder / "pretrain.yaml").write_text(yaml.safe_dump(write_everything(folder, small_graph)))
     ids = list(small_graph.entities)
-    told = [Text(name, TextKind.DESCRIPTION, "a thing", "en") for name in ids]
-    nameless = graph_from_records([*triples(small_graph), *told])
+    descriptions = [Text(name, TextKind.DESCRIPTION, "a thing", "en") for name in ids]
+    nameless = graph_from_records([*triples(small_graph), *descriptions])
     assert nameless.id_space_hash == small_graph.id_space_hash
     assert nameless.content_hash != small_graph.content_hash
     nameless.save(folder / "nameless")
@@ -86,7 +86,7 @@ def pairs(world: Path) -> list[object]:
 
 @pytest.mark.parametrize("method", READING)
 def test_texts_without_a_link_are_refused(method: str, world: Path, tmp_path: Path) -> None:
-    error = said(finetune(world, tmp_path / "run", method, *texts(world)))
+    error = message_of(finetune(world, tmp_path / "run", method, *texts(world)))
     assert "is shown to the model in train" in error
     assert "link them by the graph's names (--link" in error
     assert not (tmp_path / "run").exists()
@@ -94,13 +94,13 @@ def test_texts_without_a_link_are_refused(method: str, world: Path, tmp_path: Pa
 
 @pytest.mark.parametrize("method", READING)
 def test_links_into_another_graph_are_refused(method: str, world: Path, tmp_path: Path) -> None:
-    error = said(finetune(world, tmp_path / "run", method, *pairs(world), kg="other"))
+    error = message_of(finetune(world, tmp_path / "run", method, *pairs(world), kg="other"))
     assert "such as 'Q90', is to an entity of the graph, such as 'x'" in error
 
 
 @pytest.mark.parametrize("method", [name for name in READING if METHODS[name].reads_facts])
 def test_entities_without_facts_are_refused(method: str, world: Path, tmp_path: Path) -> None:
-    error = said(finetune(world, tmp_path / "run", method, *pairs(world), kg="factless"))
+    error = message_of(finetune(world, tmp_path / "run", method, *pairs(world), kg="factless"))
     assert "give a graph with facts about these entities" in error
 
 
@@ -109,7 +109,9 @@ def test_a_method_of_names_needs_no_facts(world: Path, tmp_path: Path) -> None:
     assert not METHODS["ebert"].reads_facts
     done = finetune(world, tmp_path / "run", "ebert", *pairs(world), kg="factless")
     assert done.exit_code == 0, done.output
-    error = said(finetune(world, tmp_path / "s", "ebert", *pairs(world), "--knowledge", "shuffled"))
+    error = message_of(
+        finetune(world, tmp_path / "s", "ebert", *pairs(world), "--knowledge", "shuffled")
+    )
     assert "changes nothing in the first examples" in error
     for knowledge in ("random-entity", "random-tokens"):
         flags = (*pairs(world), "--knowledge", knowledge)
@@ -120,12 +122,12 @@ def test_a_method_of_names_needs_no_facts(world: Path, tmp_path: Path) -> None:
 def test_the_same_ids_without_names(world: Path, tmp_path: Path) -> None:
     """Nothing to find in a text; and where links are given, K-BERT would write Q142 into it."""
     for method in READING:
-        error = said(
+        error = message_of(
             finetune(world, tmp_path / method, method, *texts(world), "--link", kg="nameless")
         )
         assert "no entity of the graph has a name" in error
         assert "kg build … --labels FILE" in error
-    error = said(finetune(world, tmp_path / "pairs", "kbert", *pairs(world), kg="nameless"))
+    error = message_of(finetune(world, tmp_path / "pairs", "kbert", *pairs(world), kg="nameless"))
     assert "facts are written as words" in error
     assert "--labels FILE" in error
     colake = finetune(world, tmp_path / "colake", "colake", *pairs(world), kg="nameless")
@@ -136,9 +138,9 @@ def test_a_graph_without_names_is_linked_by_its_identifiers(world: Path, tmp_pat
     graph_from_records([Triple("Paris", "lies_in", "France")]).save(tmp_path / "kg")
     done = finetune(world, tmp_path / "run", "colake", *texts(world), "--link", kg=tmp_path / "kg")
     assert done.exit_code == 0, done.output
-    found = json.loads((tmp_path / "run" / "metrics.json").read_text())
-    assert found["coverage"]["train"]["shares"]["link"] > 0
-    assert found["coverage"]["train"]["shares"]["read"] > 0
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert metrics["coverage"]["train"]["shares"]["link"] > 0
+    assert metrics["coverage"]["train"]["shares"]["read"] > 0
 
 
 def test_a_model_trained_with_names_is_refused_the_graph_without(
@@ -147,7 +149,7 @@ def test_a_model_trained_with_names_is_refused_the_graph_without(
     first = tmp_path / "first"
     assert finetune(world, first, "kbert", *pairs(world)).exit_code == 0
     flags = ("finetune", "--model", first, "--kg", world / "nameless", "--steps", 1)
-    error = said(kept(*flags, "--batch-size", 4, "-o", tmp_path / "second", *pairs(world)))
+    error = message_of(kept(*flags, "--batch-size", 4, "-o", tmp_path / "second", *pairs(world)))
     assert "about an entity with a name" in error
 
 
@@ -157,7 +159,7 @@ def test_a_method_that_was_not_pre_trained_is_refused(
 ) -> None:
     for knowledge in ("true", "shuffled"):
         flags = ("--link", "--knowledge", knowledge)
-        error = said(finetune(world, tmp_path / knowledge, name, *texts(world), *flags))
+        error = message_of(finetune(world, tmp_path / knowledge, name, *texts(world), *flags))
         assert f"kept pretrain --method {name}" in error
         assert by in error
         assert "--knowledge off" in error
@@ -177,8 +179,8 @@ def test_a_control_without_knowledge_is_what_it_should_be(
         "knowledge off, the model gets facts or entities of the graph in 0.0% of the texts"
         in off.stdout
     )
-    found = json.loads((tmp_path / "metrics.json").read_text())
-    assert found["coverage"]["train"]["shares"] == {
+    metrics = json.loads((tmp_path / "metrics.json").read_text())
+    assert metrics["coverage"]["train"]["shares"] == {
         "link": 0.0, "fact": 0.0, "both_facts": None, "read": 0.0,
     }  # fmt: skip
 
@@ -188,25 +190,25 @@ def test_a_low_share_warns_and_stands_in_the_metrics(world: Path, tmp_path: Path
     task = [*texts(world, "rare")[:-2], "--set", "keep_repeats=true"]
     done = finetune(world, tmp_path, "kbert", *task, *flags)
     assert done.exit_code == 0, done.output
-    shown = " ".join(done.stderr.split())
-    assert "train: link 5.0%, fact 5.0%, shown 5.0% of 40 texts" in shown
+    stderr = " ".join(done.stderr.split())
+    assert "train: link 5.0%, fact 5.0%, shown 5.0% of 40 texts" in stderr
     assert (
         "warning: train: the model gets facts or entities of the graph in 5.0% of the samples"
-        in shown
+        in stderr
     )
-    assert "warning: dev" not in shown  # 20 % of it
+    assert "warning: dev" not in stderr  # 20 % of it
     assert (
         "knowledge true, the model gets facts or entities of the graph in 20.0% of the texts"
         in done.stdout
     )
-    found: dict[str, Any] = json.loads((tmp_path / "metrics.json").read_text())
-    assert found["coverage"]["train"]["read"] == 2
-    assert found["dev"]["coverage"]["shares"]["read"] == 0.2
+    metrics: dict[str, Any] = json.loads((tmp_path / "metrics.json").read_text())
+    assert metrics["coverage"]["train"]["read"] == 2
+    assert metrics["dev"]["coverage"]["shares"]["read"] == 0.2
 
 
 def test_an_asked_set_that_gets_nothing_is_named(world: Path, tmp_path: Path) -> None:
     flags = ("--link", "--dev", world / "unlinked.tsv")
-    error = said(finetune(world, tmp_path, "kbert", *texts(world)[:-2], *flags))
+    error = message_of(finetune(world, tmp_path, "kbert", *texts(world)[:-2], *flags))
     assert (
         "is shown to the model in dev (2 texts): none of the names of 10 entities is in a text"
         in error
@@ -233,11 +235,11 @@ def test_mentions_without_ids_are_linked(world: Path, tmp_path: Path) -> None:
              "--set", "keep_repeats=true")  # fmt: skip
     done = finetune(world, tmp_path / "run", "colake", *files, "--link")
     assert done.exit_code == 0, done.output
-    found = json.loads((tmp_path / "run/metrics.json").read_text())
-    assert found["links_in_kg"] == {"links": 16, "inside": 16}
+    metrics = json.loads((tmp_path / "run/metrics.json").read_text())
+    assert metrics["links_in_kg"] == {"links": 16, "inside": 16}
 
 
-def test_what_case_does_is_foretold(world: Path, tmp_path: Path) -> None:
+def test_the_effect_of_case_is_forecast(world: Path, tmp_path: Path) -> None:
     lines = [f"{i % 2}\t{'PARIS' if i < 2 else 'paris'} is old {i}" for i in range(20)]
     path = tmp_path / "small.tsv"
     path.write_text("\n".join(lines), encoding="utf-8")
@@ -247,10 +249,10 @@ def test_what_case_does_is_foretold(world: Path, tmp_path: Path) -> None:
     assert "20 of 20 training texts link without case, 2 with it" in " ".join(done.output.split())
     done = finetune(world, tmp_path / "b", "kbert", *files, *dev, "--link", "--case", "insensitive")
     assert done.exit_code == 0, done.output
-    found = json.loads((tmp_path / "b/metrics.json").read_text())
-    assert found["coverage"]["train"]["with_link"] == 20
+    metrics = json.loads((tmp_path / "b/metrics.json").read_text())
+    assert metrics["coverage"]["train"]["with_link"] == 20
     path.write_text("\n".join(lines[2:]), encoding="utf-8")
-    error = said(finetune(world, tmp_path / "c", "kbert", *files, *dev, "--link"))
+    error = message_of(finetune(world, tmp_path / "c", "kbert", *files, *dev, "--link"))
     assert "18 of 18 texts link without case (--case insensitive" in error
     error = finetune(world, tmp_path / "d", "kbert", *files, *dev, "--link", "--case", "none")
     assert error.exit_code != 0
@@ -264,21 +266,21 @@ def pretrain(world: Path, out: Path, method: str, *flags: object) -> Result:
 
 
 def test_pre_training_by_texts_needs_texts_of_entities(world: Path, tmp_path: Path) -> None:
-    error = said(pretrain(world, tmp_path / "a", "kepler", "--kg", world / "untold"))
+    error = message_of(pretrain(world, tmp_path / "a", "kepler", "--kg", world / "untold"))
     assert "objective ke gets nothing" in error
     assert "--descriptions FILE" in error
     described = pretrain(world, tmp_path / "b", "kepler", "--kg", world / "nameless")
     assert described.exit_code == 0, described.output
-    found = json.loads((tmp_path / "b/coverage.json").read_text())
-    assert found["objectives"] == {"ke": 1.0}
-    assert found["shares"]["read"] is None
+    coverage = json.loads((tmp_path / "b/coverage.json").read_text())
+    assert coverage["objectives"] == {"ke": 1.0}
+    assert coverage["shares"]["read"] is None
 
 
 def test_pre_training_by_pairs_needs_joined_pairs(world: Path, tmp_path: Path) -> None:
     lone = {"text": "Paris is old", "mentions": [{"start": 0, "end": 5, "entity": "Q90"}]}
     (tmp_path / "lone.jsonl").write_text(f"{json.dumps(lone)}\n" * 20, encoding="utf-8")
     flags = ("--text", tmp_path / "lone.jsonl")
-    error = said(pretrain(world, tmp_path / "a", "kadapter", *flags))
+    error = message_of(pretrain(world, tmp_path / "a", "kadapter", *flags))
     assert "objective relation_pairs gets nothing" in error
     assert "two entities that a triple of the graph joins" in error
     whole = pretrain(world, tmp_path / "b", "kadapter")
@@ -297,5 +299,5 @@ def test_pre_training_by_pairs_needs_joined_pairs(world: Path, tmp_path: Path) -
 def test_pre_training_by_links_needs_what_the_view_shows(
     method: str, kg: str, world: Path, tmp_path: Path
 ) -> None:
-    error = said(pretrain(world, tmp_path, method, "--kg", world / kg))
+    error = message_of(pretrain(world, tmp_path, method, "--kg", world / kg))
     assert "is shown to the model in the texts (24 texts)" in error

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from entity_linking.mentions import LinkedText, Mention
 from kept.errors import ConfigError
 from kept.graphs.builder import BuilderConfig
+from kept.graphs.cuts import UNCUT
 from kept.graphs.words import encode_words, join_texts
 from kept.heads.model import KnowledgeForTask
 from kept.heads.span import Span, SpanOptions, Window, best_spans, score_of_none
@@ -24,7 +25,7 @@ from kept.tasks.kinds import SPAN, START_END, answer_of
 from kept.training.finetuning.data import TaskData
 from kept.training.finetuning.predictor import Predictor
 from kept.training.finetuning.run import predict
-from kept.training.finetuning.windows import WHOLE, windows
+from kept.training.finetuning.windows import windows
 from kg_loaders import KnowledgeGraph
 from tests.kept.tiny_hosts import tiny_host
 
@@ -39,19 +40,19 @@ def test_windows_cover_the_context_once_in_order(
     pair = join_texts(LinkedText(question, ()), LinkedText(context, ()))
     start = pair.pair_start
     assert start is not None
-    (whole,) = encode_words([pair.text], tokenizer, max_words=WHOLE, pair_starts=[start])
+    (whole,) = encode_words([pair.text], tokenizer, max_words=UNCUT, pair_starts=[start])
     options = SpanOptions(stride=stride, max_question=4)
-    found = windows(whole, start, max_words=16, options=options)
+    windows_ = windows(whole, start, max_words=16, options=options)
     second = whole.spans[whole.spans[:, 0] >= start].tolist()
     seen: list[list[int]] = []
-    for window in found:
+    for window in windows_:
         assert len(window.ids) <= 16
-        own = window.spans[window.spans[:, 0] >= start].tolist()
-        at = second.index(own[0]) if own else 0
-        assert second[at : at + len(own)] == own
+        own_spans = window.spans[window.spans[:, 0] >= start].tolist()
+        at = second.index(own_spans[0]) if own_spans else 0
+        assert second[at : at + len(own_spans)] == own_spans
         n_known = len(seen)
         assert at <= n_known
-        seen += own[n_known - at :]
+        seen += own_spans[n_known - at :]
         special = window.ids[window.spans[:, 0] < 0].tolist()
         assert special == whole.ids[whole.spans[:, 0] < 0].tolist()
         for piece, (first, end) in zip(window.ids, window.spans.tolist(), strict=True):
@@ -84,9 +85,9 @@ def test_the_best_spans_are_those_of_a_loop(seed: int) -> None:
         key = (int(window.spans[i, 0]), int(window.spans[j, 1]))
         score = float(window.scores[a, 0] + window.scores[b, 1])
         expected[key] = max(score, expected.get(key, -np.inf))
-    found = best_spans(read, SpanOptions(max_answer=3, n_best=40))
-    assert {(s.start, s.end): s.score for s in found} == pytest.approx(expected)
-    assert [s.score for s in found] == sorted((s.score for s in found), reverse=True)
+    best = best_spans(read, SpanOptions(max_answer=3, n_best=40))
+    assert {(s.start, s.end): s.score for s in best} == pytest.approx(expected)
+    assert [s.score for s in best] == sorted((s.score for s in best), reverse=True)
     assert score_of_none(read) == min(float(w.scores[0].sum()) for w in read)
 
 
@@ -98,7 +99,7 @@ def test_no_answer_must_be_beaten_by_the_threshold() -> None:
     assert answer_of("abc", spans[1:], -9.0) == ""
 
 
-def asked(text: LinkedText, question: str, answer: Mention | None) -> TaskExample:
+def example_of(text: LinkedText, question: str, answer: Mention | None) -> TaskExample:
     pair = join_texts(LinkedText(question, ()), text)
     shift = pair.pair_start or 0
     if answer is None:
@@ -116,8 +117,12 @@ def sets(method: str, graph: KnowledgeGraph, tokenizer: Any, linked: list[Linked
     """Four questions that are answered and one that is not; with labels, and without."""
     texts = [text for text in linked if len(text.links) > 1 and len(text.text) > 60][:2]
     examples = [
-        *(asked(text, f"Which {i}?", text.links[i].mention) for text in texts for i in range(2)),
-        asked(texts[0], "Nothing at all", None),
+        *(
+            example_of(text, f"Which {i}?", text.links[i].mention)
+            for text in texts
+            for i in range(2)
+        ),
+        example_of(texts[0], "Nothing at all", None),
     ]
     line = METHODS[method]
     parts: dict[str, Any] = {"builder": builder_for(line, SMALL, {}), "problem_type": SPAN}
@@ -134,7 +139,7 @@ def test_windows_are_as_long_as_what_the_view_shows(
 ) -> None:
     """E-BERT's builder keeps all words where the view has a maximum; windows keep to that."""
     long = LinkedText(" ".join(text.text for text in linked[:9]), ())
-    example, line, options = asked(long, "Which?", None), METHODS["ebert"], {"max_length": 30}
+    example, line, options = example_of(long, "Which?", None), METHODS["ebert"], {"max_length": 30}
     parts: dict[str, Any] = {"builder": builder_for(line, SMALL, options), "problem_type": SPAN}
     parts |= {"view": line.view.of(small_graph, tokenizer, **options), "labels": None}
     data = TaskData([example], small_graph, tokenizer, spans=SpanOptions(**HEAD), **parts)
@@ -150,19 +155,19 @@ def test_the_labels_of_each_window_are_read_back_as_the_answer(
     examples, train, test = sets(method, small_graph, tokenizer, linked)
     assert max(len(train.sample(i, epoch=0, seed=0)) for i in range(5)) > 1
     for i, example in enumerate(examples):
-        shown, batch = (data.sample(i, epoch=0, seed=0) for data in (train, test))
-        assert shown.same_as(batch, but=("labels", "target_spans"))
-        assert len(shown) <= train.n_nodes(i)
-        assert shown.node_ids.numel() <= train.n_nodes(i)
-        assert shown.labels is not None
-        scores = torch.zeros(*shown.node_ids.shape, 2)
-        for row, (start, end) in enumerate(shown.labels.tolist()):
+        trained, batch = (data.sample(i, epoch=0, seed=0) for data in (train, test))
+        assert trained.same_as(batch, but=("labels", "target_spans"))
+        assert len(trained) <= train.n_nodes(i)
+        assert trained.node_ids.numel() <= train.n_nodes(i)
+        assert trained.labels is not None
+        scores = torch.zeros(*trained.node_ids.shape, 2)
+        for row, (start, end) in enumerate(trained.labels.tolist()):
             scores[row, start, 0] = scores[row, end, 1] = 9.0 if end else 8.0
-        assert bool(shown.labels.any()) == bool(example.targets)
-        found = test.answers(i, scores, batch)
-        assert answer_of(example.linked.text, found, 0.0) == example.labels[0]
+        assert bool(trained.labels.any()) == bool(example.targets)
+        answers = test.answers(i, scores, batch)
+        assert answer_of(example.linked.text, answers, 0.0) == example.labels[0]
         if example.targets:
-            target, best = example.targets[0], next(span for span in found if span.end)
+            target, best = example.targets[0], next(span for span in answers if span.end)
             assert (best.start, best.end) == (target.start, target.end)
 
 
@@ -185,8 +190,8 @@ def test_a_model_learns_where_answers_stand(
         loss.backward()
         rate.step()
     gold = [example.labels for example in examples]
-    found = predict(model, test, threshold=0.0)
-    assert found == gold
+    predictions = predict(model, test, threshold=0.0)
+    assert predictions == gold
     predictor = Predictor(model, tokenizer, task="span_or_none", builder=SMALL)
     assert predictor.predict(examples, small_graph) == gold
     with pytest.raises(ConfigError, match="is not a pair"):

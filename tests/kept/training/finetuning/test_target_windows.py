@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from entity_linking.mentions import Mention
+from kept.graphs.cuts import UNCUT
+from kept.graphs.windows import around_targets
 from kept.graphs.words import encode_words
-from kept.training.finetuning.windows import WHOLE, around_targets
 from kg_loaders import KnowledgeGraph
-from tests.kept.training.finetuning.test_finetuning_data import SMALL, made, sentence
+from tests.kept.training.finetuning.test_finetuning_data import SMALL, data_of, sentence
 
 N_FAR = 60
 
@@ -21,7 +22,7 @@ def test_the_window_has_the_targets_in_its_middle(tokenizer: Any, n_before: int,
     text = "old " * n_before + "Paris and Berlin" + " old" * (N_FAR - n_before)
     start = 4 * n_before
     targets = [Mention(start, start + 5), Mention(start + 10, start + 16)]
-    (whole,) = encode_words([text], tokenizer, max_words=WHOLE)
+    (whole,) = encode_words([text], tokenizer, max_words=UNCUT)
     window = around_targets(whole, targets, max_words=most)
     assert window is not None
     assert len(window.ids) == most
@@ -41,7 +42,7 @@ def test_the_window_has_the_targets_in_its_middle(tokenizer: Any, n_before: int,
 def test_targets_too_far_apart_have_none(tokenizer: Any) -> None:
     text = f"Paris {'old ' * N_FAR}Berlin"
     targets = [Mention(0, 5), Mention(len(text) - 6, len(text))]
-    (whole,) = encode_words([text], tokenizer, max_words=WHOLE)
+    (whole,) = encode_words([text], tokenizer, max_words=UNCUT)
     assert around_targets(whole, targets, max_words=40) is None
     assert around_targets(whole, [], max_words=40) is None
     assert around_targets(whole, [Mention(5, 6)], max_words=40) is None  # white space
@@ -52,13 +53,13 @@ def test_an_example_far_into_its_text_is_trained_on(
 ) -> None:
     """It was left out; its links are read, and what is behind the window is counted as lost."""
     short, long = sentence("Q90", "Q142"), sentence("Q90", "Q142", n_words=N_FAR)
-    data = made([long, short], small_graph, tokenizer)
+    data = data_of([long, short], small_graph, tokenizer)
     assert (data.indices.tolist(), data.skipped, data.cut_off) == ([0, 1], {}, [])
     batch = data.sample(0, epoch=0, seed=0)
     assert (batch.target_spans[0, :, 0] > 0).all()
     assert batch.node_ids.shape[1] <= SMALL.max_nodes
     n_read = SMALL.max_words - 2
-    (whole,) = encode_words([long.linked.text], tokenizer, max_words=WHOLE)
+    (whole,) = encode_words([long.linked.text], tokenizer, max_words=UNCUT)
     assert (data.cut.n_cut, data.cut.n_pieces_lost) == (1, len(whole.ids) - 2 - n_read)
     assert data.cut.n_links_lost == 0
     assert data.coverage.cut == data.cut

@@ -83,14 +83,16 @@ def test_the_teacher_reads_by_its_own_method(
     graph = KnowledgeGraph.open(files / "kg")
     read = {e.linked.text: e for e in read_examples(files / "train.txt", "wiki80")}
     plain = [read[example.unmarked] for example in run.train.examples]
-    found = opened.logits(plain, graph)
+    logits = opened.logits(plain, graph)
     for i in range(len(plain)):
         sample = run.train.sample(i, epoch=0, seed=0)
         assert sample.teacher_logits is not None
-        torch.testing.assert_close(sample.teacher_logits[0], found[i])
-    bare = [dataclasses.replace(e, linked=dataclasses.replace(e.linked, links=())) for e in plain]
-    data = opened._data(bare, graph)
-    assert not torch.allclose(class_logits(opened.model, data), found)  # it does read
+        torch.testing.assert_close(sample.teacher_logits[0], logits[i])
+    unlinked = [
+        dataclasses.replace(e, linked=dataclasses.replace(e.linked, links=())) for e in plain
+    ]
+    data = opened._data(unlinked, graph)
+    assert not torch.allclose(class_logits(opened.model, data), logits)  # it does read
 
 
 def test_rows_without_an_answer_count_for_nothing() -> None:

@@ -71,13 +71,13 @@ def on_trees(world: Path, *flags: object) -> Result:
 @pytest.fixture(scope="module")
 def runs(world: Path) -> dict[str, Path]:
     """The factual and the linguistic adapter, each trained by a run."""
-    made = {name: world / name for name in ("factual", "linguistic")}
-    result = kept("pretrain", "-c", world / "facts.yaml", "-o", made["factual"])
+    folders = {name: world / name for name in ("factual", "linguistic")}
+    result = kept("pretrain", "-c", world / "facts.yaml", "-o", folders["factual"])
     assert result.exit_code == 0, result.output
-    result = on_trees(world, "--objective", "dependency_heads", "-o", made["linguistic"])
+    result = on_trees(world, "--objective", "dependency_heads", "-o", folders["linguistic"])
     assert result.exit_code == 0, result.output
     assert "DependencyData(4 sentences" in result.stderr
-    return made
+    return folders
 
 
 def finetune(world: Path, *flags: object) -> Result:
@@ -165,7 +165,7 @@ def test_a_fine_tuning_with_adapters_goes_on_where_it_stopped(
     assert all(one[name].equal(other[name]) for name in one)
 
 
-def test_a_third_adapter_learns_beside_saved_ones(
+def test_a_third_adapter_learns_with_saved_ones(
     world: Path, runs: dict[str, Path], tmp_path: Path
 ) -> None:
     folders = [str(run) for run in runs.values()]
@@ -189,20 +189,20 @@ def test_adapters_of_other_graphs_and_doubtful_folders_are_refused(
     other.describe_adapter("a", graph_hash="elsewhere")
     other.save_trained_parts(tmp_path)
 
-    def made(*folders: Path, **options: Any) -> KAdapter:
+    def with_adapters(*folders: Path, **options: Any) -> KAdapter:
         return KAdapter.for_graph(
             host, small_graph, words, seed=0, adapters_from=folders, **options
         )
 
     with pytest.raises(CheckpointError, match=r"2 adapters in adapters/; name the folder of one"):
-        made(tmp_path)
+        with_adapters(tmp_path)
     with pytest.raises(CheckpointError, match=r"no adapters/ of a run"):
-        made(world / "host")
+        with_adapters(world / "host")
     with pytest.raises(GraphMismatchError, match="trained on the graph elsewhere"):
-        made(tmp_path / "adapters/a")
-    assert made(tmp_path / "adapters/a", any_graph=True).names == ["a"]
+        with_adapters(tmp_path / "adapters/a")
+    assert with_adapters(tmp_path / "adapters/a", any_graph=True).names == ["a"]
     with pytest.raises(ConfigError, match="there is an adapter 'factual' already"):
-        made(runs["factual"], runs["factual"])
+        with_adapters(runs["factual"], runs["factual"])
     result = finetune(world, "--adapter", tmp_path / "adapters/a", "-o", tmp_path / "run")
     assert "trained on the graph elsewhere" in result.stderr.replace("\n", " ")
     assert result.exit_code == 1

@@ -129,9 +129,9 @@ def test_the_host_alone_needs_neither_links_nor_a_graph(config: Path, tmp_path: 
 
 
 def test_help_names_every_method_and_objective() -> None:
-    shown = " ".join(pretrain("--help").stdout.replace("│", " ").split())
-    assert ", ".join(METHODS) in shown
-    assert ", ".join(OBJECTIVES) in shown
+    output = " ".join(pretrain("--help").stdout.replace("│", " ").split())
+    assert ", ".join(METHODS) in output
+    assert ", ".join(OBJECTIVES) in output
 
 
 def test_a_mismatch_on_resume_is_named_and_the_run_keeps_its_configuration(

@@ -27,9 +27,9 @@ def test_what_a_recipe_says_lies_under_what_is_given(name: str) -> None:
     assert with_recipe({"method": name, "as_published": True}) == {
         "method": name, "as_published": True,
     }  # fmt: skip
-    own = {"max_branches": 3} if name == "kbert" else {}
-    assert with_recipe({"method": name, "view": own})["view"] == own | {
-        key: value for key, value in recipe.view.items() if key not in own
+    view = {"max_branches": 3} if name == "kbert" else {}
+    assert with_recipe({"method": name, "view": view})["view"] == view | {
+        key: value for key, value in recipe.view.items() if key not in view
     }
 
 

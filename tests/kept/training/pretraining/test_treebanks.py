@@ -64,14 +64,15 @@ def test_labels_stand_at_first_pieces(tokenizer: Any) -> None:
     data = data_of(tokenizer)
     assert data.left_out == []
     n_labels = 0
-    for i, given in enumerate(SENTENCES):
+    for i, sentence in enumerate(SENTENCES):
         sample = data.sample(i, epoch=0, seed=0)
         lengths = [
-            len(tokenizer(word.form, add_special_tokens=False)["input_ids"]) for word in given.words
+            len(tokenizer(word.form, add_special_tokens=False)["input_ids"])
+            for word in sentence.words
         ]
         first = 1 + np.concatenate([[0], np.cumsum(lengths)])
         expected = [IGNORE] * sample.node_ids.shape[1]
-        for n, word in enumerate(given.words):
+        for n, word in enumerate(sentence.words):
             expected[first[n]] = 1 + (0 if word.head == 0 else int(first[word.head - 1]))
         assert sample.node_labels[0].tolist() == expected
         n_labels += len(lengths)

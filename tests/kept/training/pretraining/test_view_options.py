@@ -43,12 +43,12 @@ def world(tmp_path_factory: pytest.TempPathFactory, small_graph: KnowledgeGraph)
 
 
 def finetune_config(world: Path, **values: Any) -> FinetuneConfig:
-    given = {
+    fields = {
         "task": "classification", "format": "tsv", "train": world / "texts.tsv", "link": True,
         "kg": world / "kg", "host": str(world / "host"), "dev_share": 0.3,
         "training": {"steps": 1, "batch_size": 4, "device": "cpu", "threads": 1},
     }  # fmt: skip
-    return FinetuneConfig.model_validate(given | values).with_absolute_paths()
+    return FinetuneConfig.model_validate(fields | values).with_absolute_paths()
 
 
 def test_every_view_names_its_options() -> None:
@@ -84,14 +84,14 @@ def test_branches_in_fine_tuning_and_after(
     assert view["max_branches"] == 1
     saved = AutoEncoder.from_pretrained(tmp_path / "run")
     assert saved.view == view
-    found = {
+    encoders = {
         most: AutoEncoder.from_pretrained(tmp_path / "run", view={"max_branches": most})
         .encode("Paris", small_graph)
         .sentences
         for most in (0, 1)
     }
-    assert torch.equal(saved.encode("Paris", small_graph).sentences, found[1])
-    assert not torch.equal(found[0], found[1])
+    assert torch.equal(saved.encode("Paris", small_graph).sentences, encoders[1])
+    assert not torch.equal(encoders[0], encoders[1])
 
 
 def test_confidence_from_pre_training_on(
@@ -106,18 +106,18 @@ def test_confidence_from_pre_training_on(
         assert saved_view(out) == {"min_confidence": least}
     candidate = Candidate("Q90", 1.0, 1.0)
     text = LinkedText("old Paris", (Link(Mention(4, 9), (candidate,), "Q90", 0.5),))
-    shown = {}
+    entities = {}
     for least in (0.4, 0.8):
-        (found,) = AutoEncoder.from_pretrained(tmp_path / str(least)).encode([text], small_graph)
-        shown[least] = found.entities.names
-    assert shown == {0.4: ("Q90",), 0.8: ()}
+        (encoded,) = AutoEncoder.from_pretrained(tmp_path / str(least)).encode([text], small_graph)
+        entities[least] = encoded.entities.names
+    assert entities == {0.4: ("Q90",), 0.8: ()}
     inherited = assemble(finetune_config(world, model=tmp_path / "0.4"))
     assert inherited.config.view == {"min_confidence": 0.4}
     assert inherited.train.view.min_confidence == 0.4
     with pytest.raises(NoKnowledgeError, match="the options under `view`"):
         assemble(finetune_config(world, model=tmp_path / "0.8"))
-    given = assemble(finetune_config(world, model=tmp_path / "0.8", view={}))
-    assert given.train.view.min_confidence == 0.3
+    assembled = assemble(finetune_config(world, model=tmp_path / "0.8", view={}))
+    assert assembled.train.view.min_confidence == 0.3
 
 
 def test_two_graphs_from_pre_training_on(
@@ -163,8 +163,8 @@ def test_paths_in_options_do_not_depend_on_where_a_run_is_read(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     kar = {"vectors": "table", "vectors_from": "w2v.txt", "kg": "other"}
-    found = absolute({"vectors": "scorer", "kars": [kar], "width": 3})
-    assert found == {
+    options = absolute({"vectors": "scorer", "kars": [kar], "width": 3})
+    assert options == {
         "vectors": str(tmp_path / "scorer"),
         "kars": [
             {
@@ -187,8 +187,8 @@ def test_a_word_of_the_method_is_no_path_even_where_a_file_has_its_name(
     assert absolute({"vectors": "facts"}, words=own_vectors("ebert")) == {"vectors": "facts"}
     named = str(tmp_path / "facts")
     assert absolute({"vectors": "facts"}, words=own_vectors("ernie")) == {"vectors": named}
-    given = {"task": "typing", "format": "tagme", "train": "train.json", "kg": "kg"}
-    recipe = given | {"method": "ebert", "options": {"vectors": "facts"}}
+    fields = {"task": "typing", "format": "tagme", "train": "train.json", "kg": "kg"}
+    recipe = fields | {"method": "ebert", "options": {"vectors": "facts"}}
     recipe["training"] = {"steps": 1, "batch_size": 1}
     config = FinetuneConfig.model_validate(recipe).with_absolute_paths()
     assert config.options == {"vectors": "facts"}

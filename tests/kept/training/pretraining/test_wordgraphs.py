@@ -42,9 +42,9 @@ def test_a_sample_is_the_text_s_own_graph_masked(small_graph: KnowledgeGraph) ->
         sample = data.sample(index, epoch=2, seed=7)
         labels, ids = sample.node_labels, sample.node_ids
         assert dataclasses.replace(sample, node_ids=whole.node_ids, node_labels=None).same_as(whole)
-        asked = labels != IGNORE
-        assert labels[asked].equal(whole.node_ids[asked])
-        assert ids[~asked].equal(whole.node_ids[~asked])
+        is_masked = labels != IGNORE
+        assert labels[is_masked].equal(whole.node_ids[is_masked])
+        assert ids[~is_masked].equal(whole.node_ids[~is_masked])
 
 
 def test_samples_made_together_are_those_made_alone(small_graph: KnowledgeGraph) -> None:
@@ -112,21 +112,23 @@ def test_sampled_entities_hold_every_gold_and_linked_negatives(
     assert len(extra) > 0
     assert (data.frequencies()[extra] > 0).all()
     data.preparations["masked_nodes"].n_negatives = 1
-    drawn = [data.collate(samples[:1], epoch=0, seed=0, step=n).sampled_entities for n in range(5)]
-    assert len(dict.fromkeys(tuple(rows.tolist()) for rows in drawn)) > 1
+    samples_of_steps = [
+        data.collate(samples[:1], epoch=0, seed=0, step=n).sampled_entities for n in range(5)
+    ]
+    assert len(dict.fromkeys(tuple(rows.tolist()) for rows in samples_of_steps)) > 1
 
 
 def test_the_fingerprint_moves_with_anything_that_moves_a_sample(
     small_graph: KnowledgeGraph,
 ) -> None:
     other_graph = small_graph.with_triples(small_graph.triples[:-1], note="one fewer")
-    made = [
+    datasets = [
         make(small_graph), make(small_graph, times=2), make(other_graph),
         make(small_graph, max_neighbours=2), make(small_graph, probability=0.4),
         make(small_graph, policy="degree"),
     ]  # fmt: skip
-    assert len(dict.fromkeys(data.fingerprint for data in made)) == len(made)
-    assert make(small_graph).fingerprint == made[0].fingerprint
+    assert len(dict.fromkeys(data.fingerprint for data in datasets)) == len(datasets)
+    assert make(small_graph).fingerprint == datasets[0].fingerprint
 
 
 def test_texts_that_never_meet_the_graph_are_refused(small_graph: KnowledgeGraph) -> None:

@@ -53,9 +53,9 @@ def kept(*flags: object) -> Result:
 @pytest.fixture(scope="module")
 def folder(wordnet: KnowledgeGraph, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The graph as its documentation builds it, in `wordnet`."""
-    made = tmp_path_factory.mktemp("runs")
-    wordnet.save(made / "wordnet")
-    return made
+    folder_ = tmp_path_factory.mktemp("runs")
+    wordnet.save(folder_ / "wordnet")
+    return folder_
 
 
 @pytest.fixture(scope="module")
@@ -87,8 +87,14 @@ def test_an_adapter_of_wordnet_changes_nothing_of_the_other_two(
     )
     samples = [data.sample(i, epoch=0, seed=0) for i in range(len(data))]
     labels = [int(sample.labels[0]) for sample in samples if sample.labels is not None]
-    asked = {wordnet.relations.name(label) for label in labels if label != IGNORE}
-    assert asked & {"hypernym", "hyponym", "instance_hypernym", "part_holonym", "part_meronym"}
+    labels_asked = {wordnet.relations.name(label) for label in labels if label != IGNORE}
+    assert labels_asked & {
+        "hypernym",
+        "hyponym",
+        "instance_hypernym",
+        "part_holonym",
+        "part_meronym",
+    }
     batch = KnowledgeBatch.stack(samples, word_pad_id=0)
     with torch.no_grad():
         before = encoder(batch).adapter_states

@@ -60,11 +60,11 @@ def test_columns_are_known_by_name(names: str, mark: str, tmp_path: Path) -> Non
 def test_names_win_over_places(order: tuple[int, int, int], tmp_path: Path) -> None:
     for name, mark in (("x.tsv", "\t"), ("x.csv", "|")):
         table = [("subject", "predicate", "object"), FACT]
-        text = "\n".join(mark.join(row[place] for place in order) for row in table)
+        text = "\n".join(mark.join(row[column] for column in order) for row in table)
         (tmp_path / name).write_text(text)
         assert records(tmp_path / name)[0] == [FACT]
     columns = ("source", "edge", "target")
-    table_ = pa.table({columns[place]: [FACT[place]] for place in order})
+    table_ = pa.table({columns[column]: [FACT[column]] for column in order})
     pq.write_table(table_, tmp_path / "x.parquet")
     assert records(tmp_path / "x.parquet")[0] == [FACT]
 
@@ -111,8 +111,8 @@ def test_half_a_header_is_refused(names: str, words: str, tmp_path: Path) -> Non
 def test_a_long_table_names_its_heads_freely(
     names: str, order: tuple[int, int, int], tmp_path: Path
 ) -> None:
-    columns = [names.split()[place] for place in order]
-    row = [FACT[place] for place in order]
+    columns = [names.split()[column] for column in order]
+    row = [FACT[column] for column in order]
     for name, mark in (("x.tsv", "\t"), ("x.csv", ";")):
         (tmp_path / name).write_text(f"{mark.join(columns)}\n{mark.join(row)}\n")
         rows, report = records(tmp_path / name)

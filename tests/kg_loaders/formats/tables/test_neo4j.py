@@ -67,7 +67,7 @@ def test_what_an_import_takes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "place", "words"),
+    ("text", "line_number", "words"),
     [
         ("_id,_labels,name\n1,:A\n", 2, "2 fields instead of 3"),
         ('_id,_labels,name\n1,:A,"x"y\n', 2, "no CSV: "),
@@ -76,9 +76,9 @@ def test_what_an_import_takes(tmp_path: Path) -> None:
     ],
 )
 def test_faulty_rows_are_named_and_counted(
-    text: str, place: int, words: str, tmp_path: Path
+    text: str, line_number: int, words: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(ValueError, match=rf"x\.csv, line {place} \(byte \d+\): {words}"):
+    with pytest.raises(ValueError, match=rf"x\.csv, line {line_number} \(byte \d+\): {words}"):
         read(text, tmp_path)
     good = "_id,_labels,name\n7,:A,good\n"
     if "_start" not in text:

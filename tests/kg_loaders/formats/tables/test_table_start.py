@@ -106,8 +106,8 @@ def test_excels_line_says_the_delimiter(tmp_path: Path, data: bytes) -> None:
     actual = of_csv(written(tmp_path, data))
     assert (actual.delimiter, actual.separator_line) == (";", 1)
     assert actual.rows == [(2, ["a", "b,c"])]
-    given = of_csv(written(tmp_path, data), ",")
-    assert (given.delimiter, given.separator_line) == (",", 1)
+    start = of_csv(written(tmp_path, data), ",")
+    assert (start.delimiter, start.separator_line) == (",", 1)
 
 
 @pytest.mark.parametrize("delimiter", ["::", "x", ""])

@@ -10,13 +10,13 @@ from kg_loaders.errors import SourceError
 from kg_loaders.formats.tables.text_columns import TextColumns, text_columns
 
 
-def columns(*rows: list[str], given: tuple[str, ...] = ("label",), **options: Any) -> TextColumns:
-    return text_columns(list(rows), given, "f", **options)
+def columns(*rows: list[str], names: tuple[str, ...] = ("label",), **options: Any) -> TextColumns:
+    return text_columns(list(rows), names, "f", **options)
 
 
 def test_without_a_header_columns_are_what_the_option_says() -> None:
     assert columns(["n1", "Weir"], ["n2", "Isle"]) == TextColumns(("label",))
-    assert columns(given=("alias", "count")) == TextColumns(("alias", "count"))
+    assert columns(names=("alias", "count")) == TextColumns(("alias", "count"))
     assert columns(["id", "label"], header="no") == TextColumns(("label",))
     assert columns(["x", "y"], ["n1", "Weir"], header="yes") == TextColumns(
         ("label",), has_header=True
@@ -24,7 +24,7 @@ def test_without_a_header_columns_are_what_the_option_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("header", "given", "expected", "places"),
+    ("header", "names", "expected", "places"),
     [
         (["id", "label"], ("label",), ("label",), ()),
         (["label", "id"], ("label",), ("label",), (1, 0)),
@@ -38,9 +38,9 @@ def test_without_a_header_columns_are_what_the_option_says() -> None:
     ],
 )
 def test_a_header_names_them(
-    header: list[str], given: tuple[str, ...], expected: tuple[str, ...], places: tuple[int, ...]
+    header: list[str], names: tuple[str, ...], expected: tuple[str, ...], places: tuple[int, ...]
 ) -> None:
-    actual = columns(header, ["a"] * len(header), given=given)
+    actual = columns(header, ["a"] * len(header), names=names)
     assert actual == TextColumns(expected, places, has_header=True)
 
 

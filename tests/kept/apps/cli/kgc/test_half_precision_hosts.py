@@ -42,6 +42,6 @@ def test_a_scorer_is_trained_and_asked(
         with safe_open(path, framework="pt") as weights:
             kinds = {weights.get_slice(name).get_dtype() for name in weights.keys()}  # noqa: SIM118
         assert kinds <= {"F32", "I64"}, (path, kinds)
-    asked = CliRunner().invoke(app, ["kgc", "eval", str(chain), "-m", str(model), "--json"])
-    assert asked.exit_code == 0, asked.output
-    assert json.loads(asked.stdout)["n_scored"] > 0
+    evaluation = CliRunner().invoke(app, ["kgc", "eval", str(chain), "-m", str(model), "--json"])
+    assert evaluation.exit_code == 0, evaluation.output
+    assert json.loads(evaluation.stdout)["n_scored"] > 0

@@ -53,10 +53,10 @@ def model(benchmark_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> P
 
 def test_eval_prints_the_metrics_and_their_conditions(benchmark_folder: Path, model: Path):
     result = kept("eval", benchmark_folder, "-m", model, "--split", "train", "--json")
-    told = json.loads(result.stdout)
-    assert told["metrics"]["mrr"] > 0.5
-    assert (told["n_asked"], told["n_scored"], told["n_unseen"]) == (40, 40, 0)
-    assert (told["ties"], told["filter"]) == ("realistic", "train+valid+test")
+    result_ = json.loads(result.stdout)
+    assert result_["metrics"]["mrr"] > 0.5
+    assert (result_["n_asked"], result_["n_scored"], result_["n_unseen"]) == (40, 40, 0)
+    assert (result_["ties"], result_["filter"]) == ("realistic", "train+valid+test")
     table = kept("eval", benchmark_folder, "-m", model, "--directions", "tail,relation")
     assert "4 asked, 4 scored; ties realistic; filter train+valid+test" in table.stdout
     assert "asked relation+tail" in table.stdout
@@ -70,12 +70,12 @@ def test_inverse_relations_and_triple_classification(benchmark_folder: Path, tmp
     for name in ("valid", "test"):
         (tmp_path / f"{name}_negatives.txt").write_text("e01\tnext\te09\ne02\tnext\te09\n")
     arguments = ("eval", benchmark_folder, "-m", output, "--negatives", tmp_path)
-    told = json.loads(kept(*arguments, "--json").stdout)["classification"]
-    assert (told["n_true"], told["n_false"]) == (2, 2)
-    assert 0 <= told["accuracy"]["low"] <= told["accuracy"]["estimate"] <= 1
-    shown = kept(*arguments).stdout
-    assert "triple classification of test: accuracy" in shown
-    assert "0 of 2 relations" in shown
+    classification = json.loads(kept(*arguments, "--json").stdout)["classification"]
+    assert (classification["n_true"], classification["n_false"]) == (2, 2)
+    assert 0 <= classification["accuracy"]["low"] <= classification["accuracy"]["estimate"] <= 1
+    page = kept(*arguments).stdout
+    assert "triple classification of test: accuracy" in page
+    assert "0 of 2 relations" in page
     (tmp_path / "test_negatives.txt").write_text("e01\tnext\tnobody\n")
     refused = kept(*arguments)
     assert refused.exit_code == 1
@@ -108,38 +108,38 @@ def test_a_graph_network_is_trained_evaluated_and_a_provider(
     assert trained.exit_code == 0, trained.output
     assert f": {name}, " in trained.output
     described = read_description(output)
-    told = described["training"]["network"]
-    assert told.get("layers", "bertmk") == name
-    assert described["scorer"] == told.get("decoder", "transe")
-    asked = ("eval", benchmark_folder, "-m", output, "--split", "train", "--json")
-    told = json.loads(kept(*asked).stdout)
-    assert told["metrics"]["mrr"] > 0.45
+    network = described["training"]["network"]
+    assert network.get("layers", "bertmk") == name
+    assert described["scorer"] == network.get("decoder", "transe")
+    arguments = ("eval", benchmark_folder, "-m", output, "--split", "train", "--json")
+    network = json.loads(kept(*arguments).stdout)
+    assert network["metrics"]["mrr"] > 0.45
     assert min(losses := described["training"]["losses"]) < losses[0]
     graph = read_splits(benchmark_folder, holdout=0.05, seed=0).graph
     rows = entity_vectors(graph, width=16, seed=0, path=output)
     assert rows.shape == (graph.n_entities + N_SPECIAL_ROWS, 16)
     scorer = load_scorer(output, graph).scorer
-    own = scorer.entities / scorer.entities.norm(dim=1).mean()
-    assert torch.allclose(rows[N_SPECIAL_ROWS:], own)
+    vectors = scorer.entities / scorer.entities.norm(dim=1).mean()
+    assert torch.allclose(rows[N_SPECIAL_ROWS:], vectors)
     refused = kept(*common, "-o", tmp_path / "r", "--reciprocal")
     assert refused.exit_code == 1
     assert f"{name} takes no --reciprocal; it takes --epochs, --width" in refused.stderr
 
 
 @pytest.mark.parametrize(
-    ("asked", "answer"),
+    ("question", "answer"),
     [(("e03", "next"), "e04"), (("?", "next", "e04"), "e03"), (("e03", "?", "e04"), "next")],
 )
 def test_predict_finds_a_training_answer(
-    benchmark_folder: Path, model: Path, asked: tuple[str, ...], answer: str
+    benchmark_folder: Path, model: Path, question: tuple[str, ...], answer: str
 ):
-    result = kept("predict", *asked, "--kg", benchmark_folder, "-m", model, "--top", 2, "--json")
+    result = kept("predict", *question, "--kg", benchmark_folder, "-m", model, "--top", 2, "--json")
     rows = json.loads(result.stdout)
     assert len(rows) == 2
     assert rows[0]["id"] == answer
     assert rows[0]["known"]
     assert not rows[1]["known"]
-    assert answer in kept("predict", *asked, "--kg", benchmark_folder, "-m", model).stdout
+    assert answer in kept("predict", *question, "--kg", benchmark_folder, "-m", model).stdout
 
 
 def test_a_graph_folder_is_cut_the_same_way_each_time(tmp_path: Path, small_graph: KnowledgeGraph):
@@ -147,8 +147,8 @@ def test_a_graph_folder_is_cut_the_same_way_each_time(tmp_path: Path, small_grap
     trained = kept("train", tmp_path / "kg", "-o", tmp_path / "m", "--epochs", 1, "--holdout", 0.2,
                    "--seed", 5)  # fmt: skip
     assert trained.exit_code == 0, trained.output
-    told = json.loads(kept("eval", tmp_path / "kg", "-m", tmp_path / "m", "--json").stdout)
-    assert sum(part["n_questions"] for part in told["strata"].values()) == 6
+    report = json.loads(kept("eval", tmp_path / "kg", "-m", tmp_path / "m", "--json").stdout)
+    assert sum(part["n_questions"] for part in report["strata"].values()) == 6
     labels = kept("predict", "Q90", "P17", "--kg", tmp_path / "kg", "-m", tmp_path / "m").stdout
     assert "France" in labels
 
@@ -156,14 +156,14 @@ def test_a_graph_folder_is_cut_the_same_way_each_time(tmp_path: Path, small_grap
 def test_tested_triples_that_were_trained_on_are_told(benchmark_folder: Path, tmp_path: Path):
     for name in ("train", "valid", "test"):
         lines = (benchmark_folder / f"{name}.txt").read_text()
-        told = "e00\tnext\te01\n" if name == "test" else ""
-        (tmp_path / f"{name}.txt").write_text(lines + told)
+        shared_triple = "e00\tnext\te01\n" if name == "test" else ""
+        (tmp_path / f"{name}.txt").write_text(lines + shared_triple)
     trained = kept("train", tmp_path, "-o", tmp_path / "m", "--epochs", 1, "--width", 4)
-    shown = kept("eval", tmp_path, "-m", tmp_path / "m")
-    for result in (trained, shown):
+    evaluation = kept("eval", tmp_path, "-m", tmp_path / "m")
+    for result in (trained, evaluation):
         assert "1 of the 3 triples of test are in train too" in result.stdout
-    told = json.loads(kept("eval", tmp_path, "-m", tmp_path / "m", "--json").stdout)
-    assert told["shared"] == {"test in train": 1}
+    shared_triple = json.loads(kept("eval", tmp_path, "-m", tmp_path / "m", "--json").stdout)
+    assert shared_triple["shared"] == {"test in train": 1}
 
 
 def test_a_graph_with_a_triple_less_is_not_tested_but_asked(
@@ -176,13 +176,13 @@ def test_a_graph_with_a_triple_less_is_not_tested_but_asked(
     refused = kept("eval", tmp_path / "less", "-m", tmp_path / "m")
     assert refused.exit_code == 1
     assert "was trained with splits" in refused.stderr
-    asked = kept("predict", "Q90", "P17", "--kg", tmp_path / "less", "-m", tmp_path / "m")
-    assert "France" in asked.stdout
+    predictions = kept("predict", "Q90", "P17", "--kg", tmp_path / "less", "-m", tmp_path / "m")
+    assert "France" in predictions.stdout
     forge(tmp_path / "m", {"training": {}}, "model.json")  # as another program may save a scorer
     refused = kept("eval", tmp_path / "kg", "-m", tmp_path / "m")
     assert "does not say with which splits" in refused.stderr
-    asked = kept("predict", "Q90", "P17", "--kg", tmp_path / "kg", "-m", tmp_path / "m")
-    assert asked.exit_code == 0
+    predictions = kept("predict", "Q90", "P17", "--kg", tmp_path / "kg", "-m", tmp_path / "m")
+    assert predictions.exit_code == 0
 
 
 def test_refusals_are_one_line_and_exit_code_1(
@@ -240,22 +240,22 @@ def scorer(
 
 
 def test_triples_that_training_never_saw_are_scored_apart(holed: Path, scorer: Path) -> None:
-    told = json.loads(kept("eval", holed, "-m", scorer, "--json").stdout)
-    assert told["scored_over"] == "seen"
-    assert (told["n_asked"], told["n_scored"], told["n_unseen"]) == (4, 4, 5)
-    strata = told["strata"]
+    report = json.loads(kept("eval", holed, "-m", scorer, "--json").stdout)
+    assert report["scored_over"] == "seen"
+    assert (report["n_asked"], report["n_scored"], report["n_unseen"]) == (4, 4, 5)
+    strata = report["strata"]
     assert {name: part["n_triples"] for name, part in strata.items()} == {
         "seen": 2, "half seen": 3, "unseen": 2,
     }  # fmt: skip
-    assert told["metrics"] == strata["seen"]["metrics"]
+    assert report["metrics"] == strata["seen"]["metrics"]
     pooled = json.loads(kept("eval", holed, "-m", scorer, "--pooled", "--json").stdout)
     assert (pooled["scored_over"], pooled["n_scored"]) == ("all", 14)
     assert pooled["strata"] == strata
     weighted = [part["n_questions"] * part["metrics"]["mrr"] for part in strata.values()]
     assert pooled["metrics"]["mrr"] == pytest.approx(sum(weighted) / 14)
-    shown = " ".join(kept("eval", holed, "-m", scorer).stdout.split())
-    assert "the 2 of 7 triples whose head, relation and tail training saw" in shown
-    assert "half seen" in shown
+    page = " ".join(kept("eval", holed, "-m", scorer).stdout.split())
+    assert "the 2 of 7 triples whose head, relation and tail training saw" in page
+    assert "half seen" in page
     assert "--pooled" in " ".join(kept("eval", holed, "-m", scorer, "--pooled").stdout.split())
     all_seen = kept("eval", holed, "-m", scorer, "--split", "valid").stdout
     assert "training saw every entity and relation of the 2 triples" in all_seen
@@ -270,23 +270,23 @@ def test_the_epoch_is_chosen_by_seen_triples(
     unseen = "".join(f"{FAR[0]}\tnext\te{i:02}\n" for i in range(3))
     valid = (source / "valid.txt").read_text()
     (source / "valid.txt").write_text(unseen + valid)
-    asked: list[list[list[int]]] = []
+    ranked_rows: list[list[list[int]]] = []
     rank = kgc_shared.rank
     monkeypatch.setattr(
         kgc_shared,
         "rank",
-        lambda s, rows, **how: asked.append(rows.tolist()) or rank(s, rows, **how),
+        lambda s, rows, **how: ranked_rows.append(rows.tolist()) or rank(s, rows, **how),
     )
     options = ("--scorer", "transe", "--epochs", 30, "--width", 4)
     done = kept("train", source, *options, "-o", tmp_path / "m")
     assert done.exit_code == 0, done.output
     assert "by the 2 of 5 validation triples that training has seen all of" in done.stdout
     splits = read_splits(source, holdout=0.05, seed=0)
-    assert {str(rows) for rows in asked} == {str(splits.valid[3:].tolist())}
+    assert {str(rows) for rows in ranked_rows} == {str(splits.valid[3:].tolist())}
     (source / "valid.txt").write_text(unseen)
     done = kept("train", source, *options, "-o", tmp_path / "pooled")
     assert "validation triples" not in done.stdout, "there is nothing else to choose by"
-    assert len(asked[-1]) == 3
+    assert len(ranked_rows[-1]) == 3
 
 
 def test_a_split_of_which_training_saw_nothing_is_pooled_or_refused(
@@ -306,50 +306,50 @@ def test_a_split_of_which_training_saw_nothing_is_pooled_or_refused(
 
 
 @pytest.mark.parametrize(
-    ("asked", "names"),
+    ("question", "names"),
     [
         ((FAR[0], "next"), "'f0'"), (("?", "next", FAR[1]), "'f1'"), (("e01", "never"), "'never'"),
         ((FAR[0], "?", FAR[1]), "'f0' and 'f1'"), ((FAR[2], "never"), "'f2' and 'never'"),
     ],
 )  # fmt: skip
 def test_what_training_never_saw_is_refused_by_name(
-    holed: Path, scorer: Path, asked: tuple[str, ...], names: str
+    holed: Path, scorer: Path, question: tuple[str, ...], names: str
 ) -> None:
-    refused = kept("predict", *asked, "--kg", holed, "-m", scorer)
+    refused = kept("predict", *question, "--kg", holed, "-m", scorer)
     assert refused.exit_code == 1
     assert f"{names}: in no training triple" in refused.stderr
     assert "--untrained" in refused.stderr
-    given = kept("predict", *asked, "--kg", holed, "-m", scorer, "--untrained", "--json")
-    rows = json.loads(given.stdout)
+    untrained = kept("predict", *question, "--kg", holed, "-m", scorer, "--untrained", "--json")
+    rows = json.loads(untrained.stdout)
     assert rows
     assert not any(row["trained"] for row in rows)
-    shown = kept("predict", *asked, "--kg", holed, "-m", scorer, "--untrained").stdout
-    assert "the score means nothing" in shown
+    table = kept("predict", *question, "--kg", holed, "-m", scorer, "--untrained").stdout
+    assert "the score means nothing" in table
 
 
 def test_no_answer_was_never_trained_unless_asked_for(holed: Path, scorer: Path) -> None:
     flags = ("--kg", holed, "-m", scorer, "--top", 99, "--json")
     rows = json.loads(kept("predict", "e00", "next", *flags).stdout)
-    found = [row["id"] for row in rows]
+    ids = [row["id"] for row in rows]
     assert all(row["trained"] for row in rows)
-    assert not {*FAR} & {*found}
-    assert len(found) == N  # and the long one, without e00 itself
+    assert not {*FAR} & {*ids}
+    assert len(ids) == N  # and the long one, without e00 itself
     more = json.loads(kept("predict", "e00", "next", *flags, "--untrained").stdout)
     assert {row["id"] for row in more if not row["trained"]} == {*FAR}
     relations = json.loads(kept("predict", "e00", "?", "e01", *flags).stdout)
     assert {row["id"] for row in relations} == {"next", "same", "near"}
-    shown = kept("predict", "e00", "next", "--kg", holed, "-m", scorer).stdout
-    assert "3 left out: training never saw them" in shown
+    table = kept("predict", "e00", "next", "--kg", holed, "-m", scorer).stdout
+    assert "3 left out: training never saw them" in table
 
 
 def test_an_entity_is_no_answer_to_itself_unless_the_relation_has_loops(
     holed: Path, scorer: Path
 ) -> None:
     flags = ("--kg", holed, "-m", scorer, "--top", 99)
-    for asked in (("e00", "next"), ("?", "next", "e00")):
-        rows = json.loads(kept("predict", *asked, *flags, "--json").stdout)
+    for question in (("e00", "next"), ("?", "next", "e00")):
+        rows = json.loads(kept("predict", *question, *flags, "--json").stdout)
         assert "e00" not in [row["id"] for row in rows]
-        assert "e00 itself is left out" in kept("predict", *asked, *flags).stdout
+        assert "e00 itself is left out" in kept("predict", *question, *flags).stdout
     same = json.loads(kept("predict", "e00", "same", *flags, "--json").stdout)
     assert "e00" in [row["id"] for row in same]
     assert "itself is left out" not in kept("predict", "e00", "same", *flags).stdout
@@ -359,10 +359,10 @@ def test_identifiers_are_never_cut(
     holed: Path, scorer: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")
-    shown = kept("predict", "e00", "near", "--kg", holed, "-m", scorer, "--top", 99).stdout
-    lines = shown.splitlines()
+    table = kept("predict", "e00", "near", "--kg", holed, "-m", scorer, "--top", 99).stdout
+    lines = table.splitlines()
     assert any(LONG in line for line in lines)
-    assert "…" not in shown
+    assert "…" not in table
 
 
 def test_what_was_seen_is_kept_with_the_scorer(holed: Path, scorer: Path, tmp_path: Path) -> None:
@@ -379,8 +379,8 @@ def test_what_was_seen_is_kept_with_the_scorer(holed: Path, scorer: Path, tmp_pa
     del described["training"]["unseen"]  # trained by hand: by the splits of the source
     seal(scorer, SCORER, described, [WEIGHTS])
     try:
-        told = kept("predict", FAR[0], "next", "--kg", tmp_path, "-m", scorer)
-        assert told.exit_code == 0, told.output
+        prediction = kept("predict", FAR[0], "next", "--kg", tmp_path, "-m", scorer)
+        assert prediction.exit_code == 0, prediction.output
         assert kept("predict", FAR[0], "next", "--kg", holed, "-m", scorer).exit_code == 1
     finally:
         path.write_text(old)
@@ -400,11 +400,11 @@ def test_a_table_in_a_pipe_is_cut_at_no_column(
     monkeypatch.delenv("COLUMNS", raising=False)
     long = tmp_path / ("a_model_with_a_name_of_its_own_" * 5)
     assert kept("train", benchmark_folder, "-o", long, "--epochs", 1, "--width", 4).exit_code == 0
-    shown = kept("eval", benchmark_folder, "-m", long, "--pooled").stdout
-    assert f"│ {long.name} │" in shown
+    table = kept("eval", benchmark_folder, "-m", long, "--pooled").stdout
+    assert f"│ {long.name} │" in table
     monkeypatch.setenv("COLUMNS", "60")
-    shown = kept("eval", benchmark_folder, "-m", long, "--pooled").stdout
-    assert f"│ {long.name} │" not in shown
+    table = kept("eval", benchmark_folder, "-m", long, "--pooled").stdout
+    assert f"│ {long.name} │" not in table
 
 
 def test_a_scorer_below_a_baseline_says_so_with_a_command(
@@ -415,16 +415,16 @@ def test_a_scorer_below_a_baseline_says_so_with_a_command(
     options = ("--scorer", "transe", "--epochs", 1, "--width", 4)
     assert kept("train", benchmark_folder, "-o", output, *options).exit_code == 0
     for split in ("train", "test"):
-        told = json.loads(kept("eval", benchmark_folder, "-m", output, "--split", split,
+        report = json.loads(kept("eval", benchmark_folder, "-m", output, "--split", split,
                                "--json").stdout)  # fmt: skip
-        ours, degree = (told["beside"][n]["metrics"]["mrr"] for n in ("model", "degree"))
-        assert bool(told["warnings"]) is (ours <= degree or ours <= told["beside"]["PageRank"]
+        ours, degree = (report["beside"][n]["metrics"]["mrr"] for n in ("model", "degree"))
+        assert bool(report["warnings"]) is (ours <= degree or ours <= report["beside"]["PageRank"]
                                           ["metrics"]["mrr"])  # fmt: skip
     done = kept("eval", benchmark_folder, "-m", output, "--split", "train")
-    shown = " ".join(done.stdout.split())
-    assert "warning: MRR" in shown
-    assert "is no better than that of" in shown
-    assert f"kept kgc train {benchmark_folder} --scorer transe -o NEW --epochs 4" in shown
+    page = " ".join(done.stdout.split())
+    assert "warning: MRR" in page
+    assert "is no better than that of" in page
+    assert f"kept kgc train {benchmark_folder} --scorer transe -o NEW --epochs 4" in page
     good = kept("eval", benchmark_folder, "-m", model, "--split", "train").stdout
     assert "warning" not in good
 
@@ -445,8 +445,8 @@ def test_it_says_that_a_training_stopped_early_where_it_did(
     flags = ("--scorer", "complex", "--width", 4, "--epochs", 200)
     trained = kept("train", benchmark_folder, *flags, "-o", tmp_path / "m")
     assert trained.exit_code == 0, trained.output
-    told = read_description(tmp_path / "m")["training"]
-    assert told["validations"]
-    is_early = len(told["losses"]) < 200
+    training = read_description(tmp_path / "m")["training"]
+    assert training["validations"]
+    is_early = len(training["losses"]) < 200
     assert ("training stopped early" in trained.output) is is_early
-    assert f"the weights of epoch {told['best_epoch']} were kept" in trained.output
+    assert f"the weights of epoch {training['best_epoch']} were kept" in trained.output

@@ -59,20 +59,20 @@ def test_another_graph_is_answered(
     name: str, chain: Path, other: Path, request: pytest.FixtureRequest
 ) -> None:
     model = request.getfixturevalue(name)
-    told = json.loads(done("eval", other, "-m", model, "--json").stdout)
-    assert (told["n_asked"], told["n_scored"], told["scored_over"]) == (4, 4, "all")
-    assert told["strata"]["unseen"]["n_triples"] == 2
-    assert told["n_trained_on"] == 0
-    own = json.loads(done("eval", chain, "-m", model, "--json").stdout)
-    assert own["strata"]["seen"]["n_triples"] == 2
-    shown = " ".join(done("eval", other, "-m", model).stdout.split())
-    assert f"{name} reads entities and has no vector of any" in shown
+    report = json.loads(done("eval", other, "-m", model, "--json").stdout)
+    assert (report["n_asked"], report["n_scored"], report["scored_over"]) == (4, 4, "all")
+    assert report["strata"]["unseen"]["n_triples"] == 2
+    assert report["n_trained_on"] == 0
+    same_graph = json.loads(done("eval", chain, "-m", model, "--json").stdout)
+    assert same_graph["strata"]["seen"]["n_triples"] == 2
+    page = " ".join(done("eval", other, "-m", model).stdout.split())
+    assert f"{name} reads entities and has no vector of any" in page
 
 
 def test_ultra_learns_a_chain_that_it_never_saw(other: Path, ultra: Path) -> None:
-    told = json.loads(done("eval", other, "-m", ultra, "--split", "valid", "--json").stdout)
-    assert told["metrics"]["mrr"] > 0.5
-    assert told["beside"]["model"]["metrics"]["mrr"] == pytest.approx(told["metrics"]["mrr"])
+    report = json.loads(done("eval", other, "-m", ultra, "--split", "valid", "--json").stdout)
+    assert report["metrics"]["mrr"] > 0.5
+    assert report["beside"]["model"]["metrics"]["mrr"] == pytest.approx(report["metrics"]["mrr"])
 
 
 def test_what_was_trained_on_is_counted(
@@ -83,8 +83,8 @@ def test_what_was_trained_on_is_counted(
     leaked = (other / "test.txt").read_text() + "e00\tnext\te01\n"
     (tmp_path / "test.txt").write_text(leaked)
     assert json.loads(done("eval", tmp_path, "-m", simkgc, "--json").stdout)["n_trained_on"] == 1
-    shown = " ".join(done("eval", tmp_path, "-m", simkgc).stdout.split())
-    assert "1 of the 3 triples of test were trained on" in shown
+    page = " ".join(done("eval", tmp_path, "-m", simkgc).stdout.split())
+    assert "1 of the 3 triples of test were trained on" in page
     graph = read_splits(chain, holdout=0.05, seed=0)
     trained_on = TrainedOn.of(graph.graph, graph.train)
     assert trained_on.holds(graph.graph, graph.train).all()
@@ -103,19 +103,21 @@ def test_weights_of_others_are_taken_as_they_are_or_trained_on(
     torch.save({"model": weights, "optimizer": {}}, tmp_path / "w.pth")
     for name in ("w.safetensors", "w.pth"):
         output = tmp_path / f"from-{name}"
-        told = done("train", chain, "--scorer", "ultra", "--weights", tmp_path / name, "-o", output)
-        assert "not trained" in told.stdout
-        assert "is not recorded" in told.stdout
-        made = load_file(output / "model.safetensors")
-        assert all(torch.equal(made[key], weights[key]) for key in weights)
-        shown = json.loads(done("eval", chain, "-m", output, "--json").stdout)
-        assert (shown["strata"], shown["n_trained_on"]) == ({}, None)
+        output_ = done(
+            "train", chain, "--scorer", "ultra", "--weights", tmp_path / name, "-o", output
+        )
+        assert "not trained" in output_.stdout
+        assert "is not recorded" in output_.stdout
+        stored = load_file(output / "model.safetensors")
+        assert all(torch.equal(stored[key], weights[key]) for key in weights)
+        report = json.loads(done("eval", chain, "-m", output, "--json").stdout)
+        assert (report["strata"], report["n_trained_on"]) == ({}, None)
         assert "kept audit --against" in done("eval", chain, "-m", output).stdout
     further = tmp_path / "further"
     done("train", chain, "--scorer", "ultra", "--weights", tmp_path / "w.pth", "--epochs", 1,
          "--ask", 4, "-o", further)  # fmt: skip
-    made = load_file(further / "model.safetensors")
-    assert not all(torch.equal(made[key], weights[key]) for key in weights)
+    stored = load_file(further / "model.safetensors")
+    assert not all(torch.equal(stored[key], weights[key]) for key in weights)
 
 
 def test_a_part_of_an_epoch_does_not_end_the_training() -> None:
@@ -139,11 +141,11 @@ def test_a_file_that_would_run_code_is_refused(chain: Path, tmp_path: Path) -> N
         ("bad.pth", "could run code when read"),
         ("other.safetensors", "holds no ULTRA"),
     ):
-        told = kept("train", chain, "--scorer", "ultra", "--weights", tmp_path / name, "-o",
+        refusal = kept("train", chain, "--scorer", "ultra", "--weights", tmp_path / name, "-o",
                     tmp_path / "m")  # fmt: skip
-        assert told.exit_code == 1
-        assert words in " ".join(told.stderr.split())
-        assert "run\n" not in told.stdout
+        assert refusal.exit_code == 1
+        assert words in " ".join(refusal.stderr.split())
+        assert "run\n" not in refusal.stdout
 
 
 def test_a_folder_gives_the_same_scores_again(chain: Path, simkgc: Path, ultra: Path) -> None:
@@ -160,9 +162,9 @@ def test_a_damaged_folder_is_refused(chain: Path, simkgc: Path) -> None:
     before = path.read_bytes()
     try:
         path.write_bytes(before.replace(b"number", b"numbor"))
-        told = kept("eval", chain, "-m", simkgc)
-        assert told.exit_code == 1
-        assert "altered after it was written" in " ".join(told.stderr.split())
+        refusal = kept("eval", chain, "-m", simkgc)
+        assert refusal.exit_code == 1
+        assert "altered after it was written" in " ".join(refusal.stderr.split())
     finally:
         path.write_bytes(before)
 
@@ -174,9 +176,9 @@ def test_options_of_other_scorers_are_refused(chain: Path, tmp_path: Path) -> No
         ("complex", ("--ask", 8), "complex takes no --ask"),
         ("nobody", (), "'nobody' is unknown"),
     ):
-        told = kept("train", chain, "--scorer", scorer, *option, "-o", tmp_path / "m")
-        assert told.exit_code == 1
-        assert words in " ".join(told.stderr.split())
+        refusal = kept("train", chain, "--scorer", scorer, *option, "-o", tmp_path / "m")
+        assert refusal.exit_code == 1
+        assert words in " ".join(refusal.stderr.split())
 
 
 def test_simkgc_needs_texts_and_ultra_takes_no_training_triple(
@@ -184,26 +186,26 @@ def test_simkgc_needs_texts_and_ultra_takes_no_training_triple(
 ) -> None:
     for name in ("train", "valid", "test"):
         (tmp_path / f"{name}.txt").write_text((chain / f"{name}.txt").read_text())
-    told = kept("train", tmp_path, "--scorer", "simkgc", "--host", host, "-o", tmp_path / "m")
-    assert told.exit_code == 1
-    assert "no entity has any" in " ".join(told.stderr.split())
-    told = kept("eval", chain, "-m", ultra, "--split", "train")
-    assert told.exit_code == 1
-    assert "use --split valid or test" in " ".join(told.stderr.split())
+    refusal = kept("train", tmp_path, "--scorer", "simkgc", "--host", host, "-o", tmp_path / "m")
+    assert refusal.exit_code == 1
+    assert "no entity has any" in " ".join(refusal.stderr.split())
+    refusal = kept("eval", chain, "-m", ultra, "--split", "train")
+    assert refusal.exit_code == 1
+    assert "use --split valid or test" in " ".join(refusal.stderr.split())
     with pytest.raises(Exception, match="keeps no vector of an entity"):
         load_scorer(ultra, read_splits(chain, holdout=0.05, seed=0).graph)
 
 
-def test_baselines_and_sampled_ranks_stand_beside(chain: Path, ultra: Path) -> None:
-    told = json.loads(done("eval", chain, "-m", ultra, "--json").stdout)
-    assert list(told["beside"]) == ["model", "degree", "PageRank"]
-    for one in told["beside"].values():
-        assert one["metrics"].keys() == told["metrics"].keys()
+def test_baselines_and_sampled_ranks_are_reported(chain: Path, ultra: Path) -> None:
+    report = json.loads(done("eval", chain, "-m", ultra, "--json").stdout)
+    assert list(report["beside"]) == ["model", "degree", "PageRank"]
+    for one in report["beside"].values():
+        assert one["metrics"].keys() == report["metrics"].keys()
         assert one["sampled"]["mrr"] >= one["metrics"]["mrr"] - 1e-9
         assert (one["sampled"]["n_draws"], one["sampled"]["n_questions"]) == (10, 4)
-    shown = done("eval", chain, "-m", ultra).stdout
-    assert "PageRank" in shown
-    assert "GraIL's protocol" in shown
+    page = done("eval", chain, "-m", ultra).stdout
+    assert "PageRank" in page
+    assert "GraIL's protocol" in page
     plain = done("eval", chain, "-m", ultra, "--no-baselines").stdout
     assert "PageRank" not in plain
 
@@ -234,7 +236,7 @@ def test_scores_are_computed_once(chain: Path, ultra: Path) -> None:
     assert calls == [2, 2]
 
 
-def test_texts_beside_a_benchmark_are_read(chain: Path, tmp_path: Path) -> None:
+def test_texts_of_a_benchmark_folder_are_read(chain: Path, tmp_path: Path) -> None:
     graph = read_splits(chain, holdout=0.05, seed=0).graph
     assert graph.label(graph.entities.id("e03")) == "number w3"
     (tmp_path / "train.txt").write_text("00000001\t_hypernym\t00000002\n")
@@ -243,16 +245,16 @@ def test_texts_beside_a_benchmark_are_read(chain: Path, tmp_path: Path) -> None:
     (tmp_path / "entity2text.txt").write_text("00000001\tdog, a pet\n00000009\tcat, none\n")
     (tmp_path / "relation_text.tsv").write_text("id\tqid\tname\n0\t_hypernym\tis a\n")
     (tmp_path / "entity2textlong.txt").write_text("00000002\ta long gloss\n")
-    made = read_splits(tmp_path, holdout=0.05, seed=0).graph
-    assert isinstance(made, KnowledgeGraph)
-    assert list(made.entities) == ["00000001", "00000002"]
-    assert (made.label(0), made.description(0)) == ("dog", "a pet")
-    assert (made.label(1), made.description(1)) == ("00000002", "a long gloss")
-    assert made.relation_label(0) == "is a"
+    graph_of_texts = read_splits(tmp_path, holdout=0.05, seed=0).graph
+    assert isinstance(graph_of_texts, KnowledgeGraph)
+    assert list(graph_of_texts.entities) == ["00000001", "00000002"]
+    assert (graph_of_texts.label(0), graph_of_texts.description(0)) == ("dog", "a pet")
+    assert (graph_of_texts.label(1), graph_of_texts.description(1)) == ("00000002", "a long gloss")
+    assert graph_of_texts.relation_label(0) == "is a"
     (tmp_path / "entity2text.txt").write_text("00000001 dog\n")
-    told = kept("train", tmp_path, "-o", tmp_path / "m")
-    assert told.exit_code == 1
-    assert "entity2text.txt, line 1" in " ".join(told.stderr.split())
+    refusal = kept("train", tmp_path, "-o", tmp_path / "m")
+    assert refusal.exit_code == 1
+    assert "entity2text.txt, line 1" in " ".join(refusal.stderr.split())
 
 
 # ---- an entity that is not in the graph ----------------------------------------------------------
@@ -267,8 +269,8 @@ def test_a_new_entity_is_asked_about_by_its_text(chain: Path, dkrl: Path, simkgc
     sure = [row["confidence"] for row in rows]
     assert all(0 <= one <= 1 for one in sure)
     assert sure == sorted(sure, reverse=True)
-    asked = ("predict", "?", "previous", "NEW", "-m", simkgc, *flags)
-    heads = json.loads(done(*asked).stdout)
+    question = ("predict", "?", "previous", "NEW", "-m", simkgc, *flags)
+    heads = json.loads(done(*question).stdout)
     assert len(heads) == 10
 
 
@@ -281,9 +283,9 @@ def test_a_new_entity_is_asked_about_by_its_facts(chain: Path, ultra: Path, tmp_
     assert "e07" in [row["id"] for row in rows]
     facts.write_text("number w7\tnext\tNEW\n")  # by its label
     assert json.loads(done("predict", "NEW", "previous", "?", "--top", 3, *flags).stdout) == rows
-    told = json.loads(done("predict", "NEW", "previous", "?", "--explain", *flags).stdout)
-    assert any("number w7" in one["what"] for one in told["reasons"])
-    assert told["reasons"][0]["change"] > 0
+    prediction = json.loads(done("predict", "NEW", "previous", "?", "--explain", *flags).stdout)
+    assert any("number w7" in one["what"] for one in prediction["reasons"])
+    assert prediction["reasons"][0]["change"] > 0
 
 
 def test_reasons_are_what_leaving_out_really_changes(chain: Path, ultra: Path) -> None:
@@ -309,8 +311,8 @@ def test_reasons_are_what_leaving_out_really_changes(chain: Path, ultra: Path) -
     for rows in (splits.train, left):
         edges = Edges.of(rows, **sizes)
         with torch.no_grad():
-            found = model(edges, between, row[:, 0], row[:, 1], torch.tensor([False]))
-        scores.append(float(found[0, ids[2]]))
+            without_fact = model(edges, between, row[:, 0], row[:, 1], torch.tensor([False]))
+        scores.append(float(without_fact[0, ids[2]]))
     assert fact.change == pytest.approx(scores[0] - scores[1], abs=1e-4)
 
 
@@ -326,22 +328,22 @@ def test_there_are_no_reasons_without_a_new_answer(chain: Path, ultra: Path) -> 
 def test_parts_of_texts_are_reasons(name: str, chain: Path, request: Any) -> None:
     model = request.getfixturevalue(name)
     flags = ("--kg", chain, "-m", model, "--text", "somebody: number w5", "--explain")
-    told = json.loads(done("predict", "NEW", "next", *flags, "--json").stdout)
+    prediction = json.loads(done("predict", "NEW", "next", *flags, "--json").stdout)
     assert {"somebody (question): w5", "somebody (question): number"} == {
-        one["what"] for one in told["reasons"]
+        one["what"] for one in prediction["reasons"]
     }
-    assert {one["source"] for one in told["reasons"]} == {"text"}
-    shown = done("predict", "NEW", "next", *flags).stdout
-    assert "how much lower its score is without" in shown
+    assert {one["source"] for one in prediction["reasons"]} == {"text"}
+    page = done("predict", "NEW", "next", *flags).stdout
+    assert "how much lower its score is without" in page
 
 
 def test_a_confidence_below_the_limit_is_a_refusal(chain: Path, dkrl: Path) -> None:
     flags = ("--kg", chain, "-m", dkrl, "--text", "somebody: number w5")
-    shown = " ".join(done("predict", "NEW", "next", *flags, "--refuse-below", 1).stdout.split())
-    assert "refused: the best new answer" in shown or "confidence 1.00" in shown
-    shown = " ".join(done("predict", "NEW", "next", *flags, "--refuse-below", 0).stdout.split())
-    assert "answer: number w" in shown
-    assert "given that one is missing" in shown
+    page = " ".join(done("predict", "NEW", "next", *flags, "--refuse-below", 1).stdout.split())
+    assert "refused: the best new answer" in page or "confidence 1.00" in page
+    page = " ".join(done("predict", "NEW", "next", *flags, "--refuse-below", 0).stdout.split())
+    assert "answer: number w" in page
+    assert "given that one is missing" in page
 
 
 def test_what_cannot_be_asked_about_a_new_entity_is_refused(
@@ -365,9 +367,9 @@ def test_what_cannot_be_asked_about_a_new_entity_is_refused(
     ]
     for arguments, line, words in cases:
         facts.write_text(f"{line}\n")
-        told = kept("predict", *arguments, "--kg", chain)
-        assert told.exit_code == 1, told.output
-        assert words in " ".join(told.stderr.split())
+        refusal = kept("predict", *arguments, "--kg", chain)
+        assert refusal.exit_code == 1, refusal.output
+        assert words in " ".join(refusal.stderr.split())
 
 
 def test_dkrl_refuses_relations_that_it_never_saw(chain: Path, dkrl: Path, tmp_path: Path) -> None:
@@ -375,6 +377,6 @@ def test_dkrl_refuses_relations_that_it_never_saw(chain: Path, dkrl: Path, tmp_p
         text = (chain / f"{name}.txt").read_text()
         (tmp_path / f"{name}.txt").write_text(text.replace("next", "after"))
     (tmp_path / "entity2text.txt").write_text((chain / "entity2text.txt").read_text())
-    told = kept("eval", tmp_path, "-m", dkrl)
-    assert told.exit_code == 1
-    assert "'after' was in no training triple" in " ".join(told.stderr.split())
+    refusal = kept("eval", tmp_path, "-m", dkrl)
+    assert refusal.exit_code == 1
+    assert "'after' was in no training triple" in " ".join(refusal.stderr.split())

@@ -39,14 +39,14 @@ def test_literals_stand_before_descriptions(chain: Path, tmp_path: Path) -> None
 def test_what_training_read_is_read_again(chain: Path, host: Path, tmp_path: Path) -> None:
     source, model = graph_with_literals(chain, tmp_path / "kg"), tmp_path / "m"
     line = ("train", source, "--scorer", "dkrl", "--host", host, "--epochs", 2)
-    shown = done(*line, "--literals", "-o", model).stdout
-    assert "literals of 3 of 15 entities" in shown
+    output = done(*line, "--literals", "-o", model).stdout
+    assert "literals of 3 of 15 entities" in output
     assert str(open_over(source, model).splits.graph.description(4)) == "next: 4"
     done(*line, "-o", tmp_path / "plain")
     assert open_over(source, tmp_path / "plain").splits.graph.description(4) is None
-    asked = ("predict", "e03", "next", "--kg", source, "-m", model, "--explain", "--json")
-    told = json.loads(done(*asked).stdout)
-    assert any("1953-03-12" in reason["what"] for reason in told["reasons"])
+    question = ("predict", "e03", "next", "--kg", source, "-m", model, "--explain", "--json")
+    prediction = json.loads(done(*question).stdout)
+    assert any("1953-03-12" in reason["what"] for reason in prediction["reasons"])
     (source / "literals.tsv").unlink()
     told_off = kept("eval", source, "-m", model)
     assert told_off.exit_code == 1
@@ -57,14 +57,14 @@ def test_literals_of_others_and_scorers_without_texts_are_refused(
     chain: Path, host: Path, tmp_path: Path
 ) -> None:
     source = graph_with_literals(chain, tmp_path / "kg")
-    told = kept("train", source, "--literals", "-o", tmp_path / "m")
-    assert told.exit_code == 1
-    assert "complex takes no --literals" in " ".join(told.stderr.split())
+    refusal = kept("train", source, "--literals", "-o", tmp_path / "m")
+    assert refusal.exit_code == 1
+    assert "complex takes no --literals" in " ".join(refusal.stderr.split())
     (source / "literals.tsv").write_text("nobody\theight\t2\n")
-    told = kept("train", source, "--scorer", "dkrl", "--host", host, "--literals", "-o",
+    refusal = kept("train", source, "--scorer", "dkrl", "--host", host, "--literals", "-o",
                 tmp_path / "m")  # fmt: skip
-    assert told.exit_code == 1
-    assert "no literal of an entity" in " ".join(told.stderr.split())
+    assert refusal.exit_code == 1
+    assert "no literal of an entity" in " ".join(refusal.stderr.split())
 
 
 def test_a_mix_reads_what_its_scorers_were_trained_with(
@@ -78,6 +78,6 @@ def test_a_mix_reads_what_its_scorers_were_trained_with(
     mix = ("train", source, "--scorer", "mix", "--of", tmp_path / "with", "--of")
     done(*mix, tmp_path / "table", "-o", tmp_path / "mix")
     assert open_over(source, tmp_path / "mix").splits.graph.description(4) == "next: 4"
-    told = kept(*mix, tmp_path / "without", "-o", tmp_path / "odd")
-    assert told.exit_code == 1
-    assert "with --literals and without" in " ".join(told.stderr.split())
+    refusal = kept(*mix, tmp_path / "without", "-o", tmp_path / "odd")
+    assert refusal.exit_code == 1
+    assert "with --literals and without" in " ".join(refusal.stderr.split())

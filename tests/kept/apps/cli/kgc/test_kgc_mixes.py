@@ -35,16 +35,16 @@ def table(chain: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def mix(chain: Path, nbfnet: Path, table: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("models") / "mix"
-    shown = done("train", chain, "--scorer", "mix", "--of", nbfnet, "--of", table, "-o", output)
+    training = done("train", chain, "--scorer", "mix", "--of", nbfnet, "--of", table, "-o", output)
     for words in ("a mix of nbfnet, complex", "nbfnet alone: validation MRR", "shares for tails"):
-        assert words in shown.stdout
+        assert words in training.stdout
     return output
 
 
 def test_nbfnet_learns_a_chain_that_it_never_saw(other: Path, nbfnet: Path) -> None:
-    told = json.loads(done("eval", other, "-m", nbfnet, "--split", "valid", "--json").stdout)
-    assert told["metrics"]["mrr"] > 0.5
-    assert told["strata"]["unseen"]["n_triples"] == 3
+    report = json.loads(done("eval", other, "-m", nbfnet, "--split", "valid", "--json").stdout)
+    assert report["metrics"]["mrr"] > 0.5
+    assert report["strata"]["unseen"]["n_triples"] == 3
 
 
 def test_nbfnet_finds_its_relations_by_name(chain: Path, nbfnet: Path, tmp_path: Path) -> None:
@@ -54,28 +54,28 @@ def test_nbfnet_finds_its_relations_by_name(chain: Path, nbfnet: Path, tmp_path:
         more = "e00\tafar\te09\n" if name == "train" else ""
         (tmp_path / f"{name}.txt").write_text(lines + more)
     (tmp_path / "entity2text.txt").write_text((chain / "entity2text.txt").read_text())
-    own, wider = (read_splits(place, holdout=0.05, seed=0) for place in (chain, tmp_path))
-    assert wider.graph.n_relations == own.graph.n_relations + 1
+    splits, wider = (read_splits(folder, holdout=0.05, seed=0) for folder in (chain, tmp_path))
+    assert wider.graph.n_relations == splits.graph.n_relations + 1
     completer = open_completer(nbfnet).completer
     scores = [
         completer.on(splits.graph, splits.train).scores("tail", torch.from_numpy(splits.test))
-        for splits in (own, wider)
+        for splits in (splits, wider)
     ]
     assert torch.allclose(*scores, atol=1e-6)
     ids = [
         (splits.graph.entities.id("e04"), splits.graph.relations.id("next"),
          splits.graph.entities.id("e05"))
-        for splits in (own, wider)
+        for splits in (splits, wider)
     ]  # fmt: skip
     reasons = [
         completer.reasons(splits.graph, splits.train, "tail", triple)
-        for splits, triple in zip((own, wider), ids, strict=True)
+        for splits, triple in zip((splits, wider), ids, strict=True)
     ]
     assert [one.what for one in reasons[0]] == [one.what for one in reasons[1]]
     assert reasons[0]
-    told = kept("predict", "e00", "afar", "--kg", tmp_path, "-m", nbfnet)
-    assert told.exit_code == 1
-    assert "'afar' was in no training triple" in " ".join(told.stderr.split())
+    refusal = kept("predict", "e00", "afar", "--kg", tmp_path, "-m", nbfnet)
+    assert refusal.exit_code == 1
+    assert "'afar' was in no training triple" in " ".join(refusal.stderr.split())
 
 
 def test_a_mix_scores_as_its_weights_say(chain: Path, nbfnet: Path, table: Path, mix: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_mix_scores_as_its_weights_say(chain: Path, nbfnet: Path, table: Path,
     sides: tuple[Direction, ...] = ("head", "tail")
     with torch.no_grad():
         for side, direction in enumerate(sides):
-            found = mixed.scores(direction, rows)
+            scores = mixed.scores(direction, rows)
             for row, (_, relation, _) in enumerate(rows.tolist()):
                 expected = sum(
                     part.scores(direction, rows)[row] * weight / spread
@@ -98,30 +98,30 @@ def test_a_mix_scores_as_its_weights_say(chain: Path, nbfnet: Path, table: Path,
                         parts, mixture["weights"][side][relation], mixture["spreads"], strict=True
                     )
                 )
-                assert torch.allclose(found[row], torch.as_tensor(expected), atol=1e-5)
+                assert torch.allclose(scores[row], torch.as_tensor(expected), atol=1e-5)
     assert np.min(mixture["weights"]) >= 0
-    told = json.loads(done("eval", chain, "-m", mix, "--json").stdout)
-    assert told["n_trained_on"] == 0
+    report = json.loads(done("eval", chain, "-m", mix, "--json").stdout)
+    assert report["n_trained_on"] == 0
 
 
 def test_a_mix_with_a_table_answers_its_graph_alone(
     chain: Path, other: Path, mix: Path, nbfnet: Path, tmp_path: Path
 ) -> None:
-    told = kept("eval", other, "-m", mix)
-    assert told.exit_code == 1
-    assert "mix completers alone" in " ".join(told.stderr.split())
+    refusal = kept("eval", other, "-m", mix)
+    assert refusal.exit_code == 1
+    assert "mix completers alone" in " ".join(refusal.stderr.split())
     flags = ("--kg", chain, "-m", mix, "--explain", "--json")
     reasons = json.loads(done("predict", "e04", "next", *flags).stdout)["reasons"]
     assert {one["source"] for one in reasons} <= {"fact", "path"}
     for of, words in (((nbfnet,), "takes --of twice"), ((nbfnet, other), "model.json")):
-        places = [word for place in of for word in ("--of", place)]
-        told = kept("train", chain, "--scorer", "mix", *places, "-o", tmp_path / "m")
-        assert told.exit_code == 1
-        assert words in " ".join(told.stderr.split())
+        places = [word for folder in of for word in ("--of", folder)]
+        refusal = kept("train", chain, "--scorer", "mix", *places, "-o", tmp_path / "m")
+        assert refusal.exit_code == 1
+        assert words in " ".join(refusal.stderr.split())
     both = ("--of", nbfnet, "--of", nbfnet, "-o", tmp_path / "m")
-    told = kept("train", other, "--scorer", "mix", *both)
-    assert told.exit_code == 1
-    assert "was trained with other splits" in " ".join(told.stderr.split())
+    refusal = kept("train", other, "--scorer", "mix", *both)
+    assert refusal.exit_code == 1
+    assert "was trained with other splits" in " ".join(refusal.stderr.split())
 
 
 def test_triples_are_classified_by_any_scorer(
@@ -134,8 +134,8 @@ def test_triples_are_classified_by_any_scorer(
         (tmp_path / f"{name}_negatives.txt").write_text("\n".join(lines) + "\n")
     for model in (nbfnet, table):
         assert "--classify also scores triple" in done("eval", tmp_path, "-m", model).stdout
-        told = json.loads(done("eval", tmp_path, "-m", model, "--classify", "--json").stdout)
-        one = told["classification"]
+        report = json.loads(done("eval", tmp_path, "-m", model, "--classify", "--json").stdout)
+        one = report["classification"]
         assert (one["n_true"], one["n_false"]) == (2, N)
         assert 0 <= one["accuracy"]["estimate"] <= 1
     splits = read_splits(chain, holdout=0.05, seed=0)

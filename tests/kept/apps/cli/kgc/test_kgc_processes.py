@@ -25,16 +25,16 @@ trained, and what is asked of it."""
 
 
 def by_two(*words: object) -> list[tuple[int | None, str]]:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = str(found.getsockname()[1])
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
     shared = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2"}
     started = [
         Forked(["-m", "kept", "kgc", *words], shared | {"RANK": str(i), "LOCAL_RANK": str(i)})
         for i in range(2)
     ]
     outputs = [process.communicate()[0] for process in started]
-    return [(each.returncode, said) for each, said in zip(started, outputs, strict=True)]
+    return [(each.returncode, output) for each, output in zip(started, outputs, strict=True)]
 
 
 @pytest.fixture(scope="module")
@@ -59,16 +59,16 @@ def questions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_two_processes_print_what_one_prints(
     name: str, questions: Path, host: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    how, asked = SCORERS[name]
+    how, options = SCORERS[name]
     read = ("--host", host) if name == "simkgc" else ()
     done("train", questions, "--scorer", name, *how, *read, "-o", tmp_path / "model")
     monkeypatch.chdir(questions)
     monkeypatch.setenv("COLUMNS", "100")
-    words = ("eval", questions, "-m", tmp_path / "model", *asked)
+    words = ("eval", questions, "-m", tmp_path / "model", *options)
     (code, output), (other, silent) = by_two(*words)
     assert (code, other, silent) == (0, 0, ""), output + silent
     assert output == done(*words).output
-    if "--json" in asked:
+    if "--json" in options:
         assert json.loads(output)["n_scored"] == 800
 
 
@@ -76,7 +76,7 @@ def test_other_commands_of_the_group_are_one_process(
     questions: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
-    told = kept("train", questions, "-o", questions / "model")
-    assert told.exit_code == 1
-    assert "kept kgc train is one process, and a launcher has started 2" in told.output
-    assert "kgc eval" in told.output.partition("Commands for several processes")[2]
+    refusal = kept("train", questions, "-o", questions / "model")
+    assert refusal.exit_code == 1
+    assert "kept kgc train is one process, and a launcher has started 2" in refusal.output
+    assert "kgc eval" in refusal.output.partition("Commands for several processes")[2]

@@ -45,8 +45,8 @@ def cut_after(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def timeless(folder: Path) -> dict[str, Any]:
     """What `model.json` says of the training."""
-    told: dict[str, Any] = json.loads((folder / "model.json").read_text())["training"]
-    return told
+    training: dict[str, Any] = json.loads((folder / "model.json").read_text())["training"]
+    return training
 
 
 @pytest.mark.parametrize("scorer", OPTIONS)
@@ -67,9 +67,9 @@ def test_a_cut_training_goes_on_to_the_same_end(
         assert not cut.exists()
         assert "goes on with" in done(*line, "-o", cut).stdout
         assert not (tmp_path / f"cut-{n}.training").exists()
-        made, wanted = (load_file(one / "model.safetensors") for one in (cut, whole))
-        assert made.keys() == wanted.keys()
-        assert all(made[name].equal(wanted[name]) for name in wanted)
+        resumed, wanted = (load_file(one / "model.safetensors") for one in (cut, whole))
+        assert resumed.keys() == wanted.keys()
+        assert all(resumed[name].equal(wanted[name]) for name in wanted)
         assert timeless(cut) == timeless(whole)
 
 
@@ -81,13 +81,13 @@ def test_the_half_done_training_of_other_options_is_refused(
         cut_after(1, patch)
         with pytest.raises(Cut):
             kept(*line, "--epochs", 3, "--checkpoint-seconds", 0)
-    told = kept(*line, "--epochs", 4)
-    assert told.exit_code == 1
+    refusal = kept(*line, "--epochs", 4)
+    assert refusal.exit_code == 1
     assert "an unfinished training with other settings (epochs: 3, now 4)" in " ".join(
-        told.stderr.split()
+        refusal.stderr.split()
     )
-    shown = done(*line, "--epochs", 4, "--force")
-    assert "goes on with" not in shown.stdout
+    rerun = done(*line, "--epochs", 4, "--force")
+    assert "goes on with" not in rerun.stdout
     assert [one.name for one in tmp_path.iterdir()] == ["m"]
 
 
@@ -113,6 +113,6 @@ def test_a_damaged_state_is_refused(
             kept(*line, "--checkpoint-seconds", 0)
     path = tmp_path / "m.training" / "state" / "state.safetensors"
     path.write_bytes(path.read_bytes()[:-4])
-    told = kept(*line)
-    assert told.exit_code == 1
-    assert "remove the folder and train again" in " ".join(told.stderr.split())
+    refusal = kept(*line)
+    assert refusal.exit_code == 1
+    assert "remove the folder and train again" in " ".join(refusal.stderr.split())

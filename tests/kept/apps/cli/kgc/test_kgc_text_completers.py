@@ -35,10 +35,10 @@ def models(chain: Path, host: Path, tmp_path_factory: pytest.TempPathFactory) ->
 def test_another_graph_is_ranked_and_counted(
     name: str, other: Path, models: dict[str, Path]
 ) -> None:
-    told = json.loads(done("eval", other, "-m", models[name], "--json").stdout)
-    assert told["strata"]["unseen"]["n_questions"] == 4
-    assert told["n_trained_on"] == 0
-    assert 0 < told["metrics"]["mrr"] <= 1
+    report = json.loads(done("eval", other, "-m", models[name], "--json").stdout)
+    assert report["strata"]["unseen"]["n_questions"] == 4
+    assert report["n_trained_on"] == 0
+    assert 0 < report["metrics"]["mrr"] <= 1
 
 
 @pytest.mark.parametrize("name", SCORERS)
@@ -46,15 +46,15 @@ def test_a_folder_gives_the_same_scores_again(
     name: str, chain: Path, other: Path, models: dict[str, Path]
 ) -> None:
     """Also where relations stand in another order, and one more is among the facts."""
-    graphs = [read_splits(place, holdout=0.05, seed=0) for place in (chain, other)]
+    graphs = [read_splits(folder, holdout=0.05, seed=0) for folder in (chain, other)]
     for splits in graphs:
         rows = torch.from_numpy(splits.test).long()
-        found = [
+        completers = [
             open_completer(models[name]).completer.on(splits.graph, splits.train) for _ in range(2)
         ]
-        assert torch.equal(*(scorer.scores("head", rows) for scorer in found))
-        alone = [found[0].scores("tail", rows[i : i + 1]) for i in range(len(rows))]
-        torch.testing.assert_close(torch.cat(alone), found[0].scores("tail", rows))
+        assert torch.equal(*(scorer.scores("head", rows) for scorer in completers))
+        alone = [completers[0].scores("tail", rows[i : i + 1]) for i in range(len(rows))]
+        torch.testing.assert_close(torch.cat(alone), completers[0].scores("tail", rows))
 
 
 @pytest.mark.parametrize("name", SCORERS)
@@ -62,11 +62,11 @@ def test_a_new_entity_is_asked_about_by_its_text(
     name: str, chain: Path, models: dict[str, Path]
 ) -> None:
     flags = ("--kg", chain, "-m", models[name], "--text", "somebody: number w5", "--explain")
-    told = json.loads(done("predict", "NEW", "next", *flags, "--json").stdout)
-    assert len(told["answers"]) == 10
-    assert "NEW" not in [row["id"] for row in told["answers"]]
-    assert "somebody (question): w5" in [one["what"] for one in told["reasons"]]
-    changes = [one["change"] for one in told["reasons"]]
+    prediction = json.loads(done("predict", "NEW", "next", *flags, "--json").stdout)
+    assert len(prediction["answers"]) == 10
+    assert "NEW" not in [row["id"] for row in prediction["answers"]]
+    assert "somebody (question): w5" in [one["what"] for one in prediction["reasons"]]
+    changes = [one["change"] for one in prediction["reasons"]]
     assert changes == sorted(changes, reverse=True)
 
 
@@ -77,16 +77,16 @@ def test_relations_and_texts_that_are_missing_are_refused(
     for split in ("train", "valid", "test"):
         text = (chain / f"{split}.txt").read_text()
         (tmp_path / f"{split}.txt").write_text(text.replace("next", "after"))
-    told = kept("train", tmp_path, "--scorer", name, "--host", host, "-o", tmp_path / "m")
-    assert told.exit_code == 1
-    assert f"{name} reads names" in " ".join(told.stderr.split())
+    refusal = kept("train", tmp_path, "--scorer", name, "--host", host, "-o", tmp_path / "m")
+    assert refusal.exit_code == 1
+    assert f"{name} reads names" in " ".join(refusal.stderr.split())
     (tmp_path / "entity2text.txt").write_text((chain / "entity2text.txt").read_text())
-    told = kept("eval", tmp_path, "-m", models[name])
-    assert told.exit_code == 1
-    assert "'after' was in no training triple" in " ".join(told.stderr.split())
-    told = kept("eval", chain, "-m", models[name], "--directions", "relation")
-    assert told.exit_code == 1
-    assert "ranks heads and tails" in " ".join(told.stderr.split())
+    refusal = kept("eval", tmp_path, "-m", models[name])
+    assert refusal.exit_code == 1
+    assert "'after' was in no training triple" in " ".join(refusal.stderr.split())
+    refusal = kept("eval", chain, "-m", models[name], "--directions", "relation")
+    assert refusal.exit_code == 1
+    assert "ranks heads and tails" in " ".join(refusal.stderr.split())
 
 
 def test_a_fact_that_was_shown_is_a_reason_and_the_asked_one_is_not(
@@ -94,9 +94,9 @@ def test_a_fact_that_was_shown_is_a_reason_and_the_asked_one_is_not(
 ) -> None:
     """e05 has the facts (next, e06) and (previous, e04)."""
     flags = ("--kg", chain, "-m", models["colake"], "--explain", "--json")
-    told = json.loads(done("predict", "e05", "next", *flags).stdout)
+    prediction = json.loads(done("predict", "e05", "next", *flags).stdout)
     assert "number w5 – previous → number w4" in [
-        one["what"] for one in told["reasons"] if one["source"] == "fact"
+        one["what"] for one in prediction["reasons"] if one["source"] == "fact"
     ]
     splits = read_splits(chain, holdout=0.05, seed=0)
     graph = splits.graph
@@ -108,8 +108,8 @@ def test_a_fact_that_was_shown_is_a_reason_and_the_asked_one_is_not(
     nodes = questions.batch.node_ids[0]
     assert int(nodes[questions.masked[0]]) == MASK_ROW
     assert ids[2] + N_SPECIAL_ROWS not in nodes[questions.batch.node_kinds[0] == 1].tolist()
-    asked = nodes[questions.batch.node_kinds[0] == 2].tolist()
-    assert asked[-1] == ids[1] + N_SPECIAL_ROWS
+    entities = nodes[questions.batch.node_kinds[0] == 2].tolist()
+    assert entities[-1] == ids[1] + N_SPECIAL_ROWS
     heads = reader.questions(np.array([ids]), "head")
     inverse = heads.batch.node_ids[0][heads.batch.node_kinds[0] == 2].tolist()[-1]
     assert inverse == ids[1] + graph.n_relations + N_SPECIAL_ROWS
@@ -123,11 +123,11 @@ def test_a_kepler_run_is_taken_as_it_is(chain: Path, host: Path, tmp_path: Path)
     training = TrainConfig(steps=2, batch_size=1)
     train_kepler(trained, run, host=str(host), options=options, training=training)
     line = ("train", chain, "--scorer", "kepler", "--weights", run)
-    shown = done(*line, "-o", tmp_path / "m").stdout
-    assert "not trained" in shown
-    assert "kept audit --against" in shown
-    told = kept(*line, "--epochs", 2, "-o", tmp_path / "n")
-    assert told.exit_code == 1
-    assert "leave out --epochs" in " ".join(told.stderr.split())
-    told = json.loads(done("eval", chain, "-m", tmp_path / "m", "--json").stdout)
-    assert told["n_trained_on"] is None
+    output = done(*line, "-o", tmp_path / "m").stdout
+    assert "not trained" in output
+    assert "kept audit --against" in output
+    refusal = kept(*line, "--epochs", 2, "-o", tmp_path / "n")
+    assert refusal.exit_code == 1
+    assert "leave out --epochs" in " ".join(refusal.stderr.split())
+    refusal = json.loads(done("eval", chain, "-m", tmp_path / "m", "--json").stdout)
+    assert refusal["n_trained_on"] is None

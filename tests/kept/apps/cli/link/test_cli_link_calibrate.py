@@ -31,16 +31,16 @@ def gold_texts(n: int) -> list[LinkedText]:
 
 @pytest.fixture(scope="module")
 def folder(small_graph: KnowledgeGraph, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("calibrate")
-    small_graph.save(made / "kg")
-    write_jsonl(gold_texts(40), made / "gold.jsonl")
-    return made
+    folder_ = tmp_path_factory.mktemp("calibrate")
+    small_graph.save(folder_ / "kg")
+    write_jsonl(gold_texts(40), folder_ / "gold.jsonl")
+    return folder_
 
 
 def test_fit_report_and_link(folder: Path, small_graph: KnowledgeGraph) -> None:
     out, plot = folder / "decision.json", folder / "reliability.png"
-    told = (folder / "gold.jsonl", "--kg", folder / "kg", "-o", out)
-    result = run("calibrate", *told, "--plot", plot)
+    arguments = (folder / "gold.jsonl", "--kg", folder / "kg", "-o", out)
+    result = run("calibrate", *arguments, "--plot", plot)
     assert result.exit_code == 0, result.output
     before, after = (
         float(re.search(rf"^{name}: .*NLL ([0-9.]+)", result.output, re.MULTILINE)[1])  # type: ignore[index]
@@ -63,16 +63,16 @@ def test_fit_report_and_link(folder: Path, small_graph: KnowledgeGraph) -> None:
     assert other.exit_code == 1
     assert "was fitted on scores of PriorScorer" in other.output
 
-    again = run("calibrate", *told)
+    again = run("calibrate", *arguments)
     assert again.exit_code == 1
     assert "exists; choose another name" in again.output
-    assert run("calibrate", *told, "--force").exit_code == 0
+    assert run("calibrate", *arguments, "--force").exit_code == 0
 
 
 def test_found_mentions_that_gold_does_not_mark_are_wrong(folder: Path) -> None:
     out = folder / "found.json"
-    told = (folder / "gold.jsonl", "--kg", folder / "kg", "-o", out, "--find")
-    result = run("calibrate", *told)
+    arguments = (folder / "gold.jsonl", "--kg", folder / "kg", "-o", out, "--find")
+    result = run("calibrate", *arguments)
     assert result.exit_code == 0, result.output
     assert "80 mentions with candidates in 40 texts" in result.output  # Berlin, too
     run("Paris and Berlin", "--kg", folder / "kg", "--decision", out, "-o", folder / "l.jsonl")
@@ -84,25 +84,25 @@ def test_a_decision_for_a_trained_model(folder: Path) -> None:
     gold, kg, model = folder / "gold.jsonl", folder / "kg", folder / "model"
     trained = run("train", gold, "--kg", kg, "-o", model, "--epochs", "3")
     assert trained.exit_code == 0, trained.output
-    told = ("--kg", kg, "--method", "trained", "--model", model)
-    result = run("calibrate", gold, *told, "-o", folder / "trained.json")
+    arguments = ("--kg", kg, "--method", "trained", "--model", model)
+    result = run("calibrate", gold, *arguments, "-o", folder / "trained.json")
     assert result.exit_code == 0, result.output
-    linked = run("Paris", *told, "--decision", folder / "trained.json", "--json")
+    linked = run("Paris", *arguments, "--decision", folder / "trained.json", "--json")
     assert linked.exit_code == 0, linked.output
 
 
 def test_what_is_favoured_moves_the_threshold(folder: Path, small_graph: KnowledgeGraph) -> None:
     """Each text has two mentions with candidates, of which the prior is right about one in four."""
-    told = (folder / "gold.jsonl", "--kg", folder / "kg", "--find", "--force")
+    arguments = (folder / "gold.jsonl", "--kg", folder / "kg", "--find", "--force")
     below = {}
     for favour in ("precision", "recall"):
         out = folder / f"{favour}.json"
-        result = run("calibrate", *told, "-o", out, "--favour", favour)
+        result = run("calibrate", *arguments, "-o", out, "--favour", favour)
         assert result.exit_code == 0, result.output
         assert "risk and coverage, cross-validated" in result.output
         below[favour] = load_decision(out, small_graph).decision.nil_below
     assert below["precision"] >= below["recall"]
-    result = run("calibrate", *told, "-o", out, "--favour", "precision", "--target", "1")
+    result = run("calibrate", *arguments, "-o", out, "--favour", "precision", "--target", "1")
     assert result.exit_code == 1
     assert "no threshold reaches precision 1.0" in result.output
 
@@ -117,14 +117,14 @@ def test_a_method_that_is_worse_than_names_and_prior_falls_back(
     write_jsonl(right, tmp_path / "right.jsonl")
     kg, model, out = folder / "kg", tmp_path / "model", tmp_path / "decision.json"
     assert run("train", tmp_path / "wrong.jsonl", "--kg", kg, "-o", model).exit_code == 0
-    told = ("--kg", kg, "--method", "trained", "--model", model)
-    result = run("calibrate", tmp_path / "right.jsonl", *told, "-o", out)
+    arguments = ("--kg", kg, "--method", "trained", "--model", model)
+    result = run("calibrate", tmp_path / "right.jsonl", *arguments, "-o", out)
     assert result.exit_code == 0, result.output
     assert "F1: trained 0.0000, names + prior 1.0000" in result.output
     assert "the decision falls back to them" in result.output
     fitted = load_decision(out, small_graph)
     assert fitted.instead_of.startswith("Reranker")
-    linked = run("Paris", *told, "--decision", out)
+    linked = run("Paris", *arguments, "--decision", out)
     assert "by names + prior, which did better in calibration" in linked.output
     assert "Q90" in linked.output
     other = run("Paris", "--kg", kg, "--decision", out)
@@ -136,14 +136,14 @@ def test_nothing_is_fitted_where_that_is_better(folder: Path, tmp_path: Path) ->
     """Both F1s are told with --find, and the better one's decision is written."""
     kg, model, out = folder / "kg", tmp_path / "model", tmp_path / "decision.json"
     assert run("train", folder / "gold.jsonl", "--kg", kg, "-o", model).exit_code == 0
-    told = ("--kg", kg, "--method", "trained", "--model", model)
-    result = run("calibrate", folder / "gold.jsonl", *told, "-o", out, "--find")
+    arguments = ("--kg", kg, "--method", "trained", "--model", model)
+    result = run("calibrate", folder / "gold.jsonl", *arguments, "-o", out, "--find")
     assert result.exit_code == 0, result.output
-    said = re.search(r"F1: fitted ([0-9.]+), not fitted .* ([0-9.]+)$", result.output, re.M)
-    assert said is not None
-    is_plain = float(said[2]) > float(said[1])
+    match = re.search(r"F1: fitted ([0-9.]+), not fitted .* ([0-9.]+)$", result.output, re.M)
+    assert match is not None
+    is_plain = float(match[2]) > float(match[1])
     assert ("nothing is fitted, which is better here" in result.output) == is_plain
-    marked = run("calibrate", folder / "gold.jsonl", *told, "-o", out, "--force")
+    marked = run("calibrate", folder / "gold.jsonl", *arguments, "-o", out, "--force")
     assert "not fitted" not in marked.output, "marked spans have no words that are not names"
 
 
@@ -160,8 +160,8 @@ def test_faults_are_told(
     folder: Path, tmp_path: Path, n: int, more: list[str], message: str
 ) -> None:
     write_jsonl(gold_texts(n), tmp_path / "few.jsonl")
-    told = (tmp_path / "few.jsonl", "--kg", folder / "kg", "-o", tmp_path / "d.json")
-    result = run("calibrate", *told, *more)
+    arguments = (tmp_path / "few.jsonl", "--kg", folder / "kg", "-o", tmp_path / "d.json")
+    result = run("calibrate", *arguments, *more)
     assert result.exit_code == 1
     assert message in result.output
     assert not (tmp_path / "d.json").exists()

@@ -74,11 +74,11 @@ def run(*arguments: str | Path) -> Result:
 
 
 def test_an_index_is_made_and_links_the_same(kg: Path, tmp_path: Path) -> None:
-    made = run("index", kg, "-o", tmp_path / "index", "--fuzzy")
-    assert made.exit_code == 0, made.output
-    assert "recall of" in made.output
-    assert "MiB" in made.output
-    assert "FuzzyIndex" in made.output
+    indexed = run("index", kg, "-o", tmp_path / "index", "--fuzzy")
+    assert indexed.exit_code == 0, indexed.output
+    assert "recall of" in indexed.output
+    assert "MiB" in indexed.output
+    assert "FuzzyIndex" in indexed.output
     plain = run(TEXT, "--kg", kg, "--json")
     assert plain.exit_code == 0, plain.output
     assert run(TEXT, "--kg", kg, "--index", tmp_path / "index", "--json").output == plain.output
@@ -103,8 +103,8 @@ def test_another_graph_is_added(kg: Path, rome: KnowledgeGraph, tmp_path: Path) 
     opened = LinkIndex.open(tmp_path / "index")
     assert opened.fuzzy is not None
     assert len(opened.fuzzy.graph_hashes) == 2
-    found = run("Paris and Rome.", "--kg", kg, "--index", tmp_path / "index", "--json").output
-    assert [mention["entity"] for mention in json.loads(found)["mentions"]] == ["Q90", "Q220"]
+    output = run("Paris and Rome.", "--kg", kg, "--index", tmp_path / "index", "--json").output
+    assert [mention["entity"] for mention in json.loads(output)["mentions"]] == ["Q90", "Q220"]
 
 
 def test_an_addition_keeps_what_another_process_added_meanwhile(
@@ -126,8 +126,8 @@ def test_an_addition_keeps_what_another_process_added_meanwhile(
 def test_counts_make_priors(kg: Path, small_graph: KnowledgeGraph, tmp_path: Path) -> None:
     gold = [LinkedText("Paris", (gold_link(0, 5, "Q830149"),))] * 500
     write_jsonl(gold, tmp_path / "gold.jsonl")
-    made = run("index", kg, "-o", tmp_path / "index", "--counts", tmp_path / "gold.jsonl")
-    assert made.exit_code == 0, made.output
+    indexed = run("index", kg, "-o", tmp_path / "index", "--counts", tmp_path / "gold.jsonl")
+    assert indexed.exit_code == 0, indexed.output
     settings = LinkerSettings(kg=str(kg), index=str(tmp_path / "index"))
     (linked,) = open_linker(settings, small_graph).link(["Paris"])
     assert linked.links[0].entity == "Q830149"
@@ -147,9 +147,9 @@ def test_methods_link_and_explain(kg: Path, small_graph: KnowledgeGraph, method:
     assert [each.candidate for each in paris] == list(linked.links[0].candidates)
     assert paris[0].confidence == pytest.approx(linked.links[0].confidence)
     assert paris[1].confidence <= paris[0].confidence
-    for told in paris:
+    for candidate in paris:
         if method != "prior":
-            assert sum(told.parts.values()) == pytest.approx(told.candidate.score)
+            assert sum(candidate.parts.values()) == pytest.approx(candidate.candidate.score)
     result = run(TEXT, "--kg", kg, "--method", method, "--explain")
     assert result.exit_code == 0, result.output
     runner_up = "Q830149 Paris, city in Texas" if first == "Q90" else "Q90 Paris"
@@ -160,9 +160,9 @@ def test_methods_link_and_explain(kg: Path, small_graph: KnowledgeGraph, method:
 def test_vectors_in_an_index(
     kg: Path, small_graph: KnowledgeGraph, rome: KnowledgeGraph, tmp_path: Path
 ) -> None:
-    made = run("index", kg, "-o", tmp_path / "index", "--dense", "minilm")
-    assert made.exit_code == 0, made.output
-    assert "flat index of 10 entities: recall" in made.output
+    of_vectors = run("index", kg, "-o", tmp_path / "index", "--dense", "minilm")
+    assert of_vectors.exit_code == 0, of_vectors.output
+    assert "flat index of 10 entities: recall" in of_vectors.output
     assert sorted(path.name for path in tmp_path.iterdir()) == ["index"]
     plain = run(TEXT, "--kg", kg, "--method", "dense", "--json")
     assert plain.exit_code == 0, plain.output
@@ -175,8 +175,8 @@ def test_vectors_in_an_index(
     assert added.exit_code == 0, added.output
     assert "Q220" in (LinkIndex.open(tmp_path / "index").dense or ())
     settings = LinkerSettings(kg=str(kg), index=str(tmp_path / "index"), method="dense")
-    given = LinkedText("It lies by the zzz.", (gold_link(15, 18, None),))
-    (linked,) = open_linker(settings, small_graph).disambiguate([given])
+    text = LinkedText("It lies by the zzz.", (gold_link(15, 18, None),))
+    (linked,) = open_linker(settings, small_graph).disambiguate([text])
     assert "card like the context" in linked.links[0].candidates[0].reason
 
 
@@ -194,8 +194,8 @@ def test_train_and_link(kg: Path, tmp_path: Path) -> None:
     write_jsonl(gold, tmp_path / "gold.jsonl")
     trained = run("train", tmp_path / "gold.jsonl", "--kg", kg, "-o", tmp_path / "model")
     assert trained.exit_code == 0, trained.output
-    told = ("--kg", kg, "--method", "trained", "--model", tmp_path / "model", "--explain")
-    result = run("Paris, Texas, too", *told)
+    arguments = ("--kg", kg, "--method", "trained", "--model", tmp_path / "model", "--explain")
+    result = run("Paris, Texas, too", *arguments)
     assert result.exit_code == 0, result.output
     assert "1:0-5  Paris  Q830149 Paris" in result.output
     assert "log-odds against NIL +" in result.output
@@ -218,14 +218,18 @@ def test_a_model_with_another_scorer(kg: Path, tmp_path: Path, added: str) -> No
 
 def test_a_scorer_that_cannot_be_added(kg: Path, tmp_path: Path) -> None:
     write_jsonl([LinkedText("Paris", (gold_link(0, 5, "Q90"),))], tmp_path / "gold.jsonl")
-    told = run("train", tmp_path / "gold.jsonl", "--kg", kg, "--add", "prior", "-o", tmp_path / "m")
-    assert told.exit_code == 1
-    assert "no scorer to add is called 'prior'; add one of coherence, dense, cross" in told.output
+    refusal = run(
+        "train", tmp_path / "gold.jsonl", "--kg", kg, "--add", "prior", "-o", tmp_path / "m"
+    )
+    assert refusal.exit_code == 1
+    assert (
+        "no scorer to add is called 'prior'; add one of coherence, dense, cross" in refusal.output
+    )
 
 
-def test_slips_in_given_mentions_are_found(kg: Path, small_graph: KnowledgeGraph) -> None:
-    given = LinkedText("In Berlim.", (gold_link(3, 9, None),))
-    (linked,) = open_linker(LinkerSettings(kg=str(kg)), small_graph).disambiguate([given])
+def test_typos_in_given_mentions_are_corrected(kg: Path, small_graph: KnowledgeGraph) -> None:
+    text = LinkedText("In Berlim.", (gold_link(3, 9, None),))
+    (linked,) = open_linker(LinkerSettings(kg=str(kg)), small_graph).disambiguate([text])
     assert linked.links[0].entity == "Q64"
     assert "like 'Berlin'" in linked.links[0].candidates[0].reason
 
@@ -323,7 +327,7 @@ def test_wrong_indexes_are_told(kg: Path, index: Path, arguments: list[str], mes
     assert message in result.output
 
 
-def test_a_threshold_beside_a_fitted_one() -> None:
+def test_a_threshold_with_a_fitted_one() -> None:
     with pytest.raises(LinkingError, match="its own threshold"):
         LinkerSettings(kg="kg", decision="d.json", nil_below=0.5)
     with pytest.raises(LinkingError, match="no nil_below and no nil_from"):

@@ -34,8 +34,11 @@ def run(*arguments: str | Path) -> Result:
 def files(tmp_path: Path, small_graph: KnowledgeGraph) -> Path:
     small_graph.save(tmp_path / "kg")
     write_jsonl(GOLD, tmp_path / "gold.jsonl")
-    found = [LinkedText("Paris, Bonn", (gold_link(0, 5, "Q90"), gold_link(0, 11, "Q2"))), GOLD[1]]
-    write_jsonl(found, tmp_path / "found.jsonl")
+    predicted = [
+        LinkedText("Paris, Bonn", (gold_link(0, 5, "Q90"), gold_link(0, 11, "Q2"))),
+        GOLD[1],
+    ]
+    write_jsonl(predicted, tmp_path / "found.jsonl")
     return tmp_path
 
 
@@ -109,15 +112,24 @@ def test_the_seed_chooses_the_links(files: Path) -> None:
     """Those of the function with that seed; over a few seeds not always the same."""
     texts = [LinkedText("Paris", (gold_link(0, 5, "Q90"),), id=str(i)) for i in range(12)]
     write_jsonl(texts, files / "many.jsonl")
-    found = []
+    files_of_seeds = []
     for seed in range(3):
         out = files / f"seed{seed}.jsonl"
-        given = ("corrupt", files / "many.jsonl", "-o", out, "--drop", ".5", "--seed", str(seed))
-        assert run(*given).exit_code == 0
+        arguments = (
+            "corrupt",
+            files / "many.jsonl",
+            "-o",
+            out,
+            "--drop",
+            ".5",
+            "--seed",
+            str(seed),
+        )
+        assert run(*arguments).exit_code == 0
         expected, _ = corrupt_links(texts, drop=0.5, seed=seed)
-        found.append(list(read_jsonl(out, DamageReport())))
-        assert found[-1] == expected
-    assert found[0] != found[1] != found[2]
+        files_of_seeds.append(list(read_jsonl(out, DamageReport())))
+        assert files_of_seeds[-1] == expected
+    assert files_of_seeds[0] != files_of_seeds[1] != files_of_seeds[2]
 
 
 def test_links_are_corrupted_in_a_file(files: Path) -> None:
@@ -128,7 +140,7 @@ def test_links_are_corrupted_in_a_file(files: Path) -> None:
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     assert "1 dropped, 1 swapped (1 " in result.output
-    made = list(read_jsonl(out, DamageReport()))
+    corrupted = list(read_jsonl(out, DamageReport()))
     right = {(t.text, k.mention): k.entity for t in GOLD for k in t.links}
-    same = [right[t.text, k.mention] == k.entity for t in made for k in t.links]
+    same = [right[t.text, k.mention] == k.entity for t in corrupted for k in t.links]
     assert sorted(same) == [False, True]

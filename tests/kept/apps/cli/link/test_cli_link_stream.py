@@ -118,9 +118,9 @@ def test_annotations_of_others_are_linked_anew(kg: Path, tmp_path: Path, format:
     source.write_text(shape.format(json.dumps(row)), encoding="utf-8")
     result = run(source, "--kg", kg, "--format", format, "-o", out)
     assert result.exit_code == 0, result.output
-    ((id_, found),) = entities(out)
+    ((id_, entities_of_text),) = entities(out)
     assert id_
-    assert found == (["Q2"] if format in ("tagme", "elevant") else ["Q2", "Q183"])
+    assert entities_of_text == (["Q2"] if format in ("tagme", "elevant") else ["Q2", "Q183"])
 
 
 def test_unreadable_lines_are_named(kg: Path, tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_unreadable_lines_are_named(kg: Path, tmp_path: Path) -> None:
     skipped = run(notes, "--kg", kg, "-o", out, "--damage", "skip")
     assert skipped.exit_code == 0, skipped.output
     assert "notes.jsonl, line 2" in skipped.output
-    assert [found for _, found in entities(out)] == [["Q2"], ["Q2"]]
+    assert [entities_of_text for _, entities_of_text in entities(out)] == [["Q2"], ["Q2"]]
 
 
 def test_a_stopped_run_goes_on(kg: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,15 +200,15 @@ def test_the_input_is_never_the_output(kg: Path, tmp_path: Path, flag: str) -> N
     notes.write_text("In Bonn.", encoding="utf-8")
     other.hardlink_to(notes)
     for out in (notes, other):
-        told = run(notes, "--kg", kg, "-o", out, flag)
-        assert told.exit_code == 1
-        assert "is the input" in told.output
+        refusal = run(notes, "--kg", kg, "-o", out, flag)
+        assert refusal.exit_code == 1
+        assert "is the input" in refusal.output
     assert notes.read_text(encoding="utf-8") == "In Bonn."
     linked = run(notes, "--kg", kg, "-o", tmp_path / "links.jsonl")
     assert linked.exit_code == 0, linked.output
     worse = tmp_path / "links.jsonl"
-    told = run("corrupt", worse, "-o", worse, "--drop", "1", "--force")
-    assert "is the input" in told.output
+    refusal = run("corrupt", worse, "-o", worse, "--drop", "1", "--force")
+    assert "is the input" in refusal.output
     assert entities(worse) == [("1", ["Q2"])]
 
 
@@ -256,8 +256,8 @@ def test_own_table_and_text_in_one_command(tmp_path: Path) -> None:
     table.write_text("acme_corp\tmakes\trocket_skates\nacme_corp\tseat\tnew_york\n")
     notes.write_text("Rocket skates by Acme Corp.\n", encoding="utf-8")
     out = tmp_path / "out.jsonl"
-    told = run(notes, "--kg", table, "-o", out)
-    assert "identifiers" not in told.stderr  # they read like names
+    linking = run(notes, "--kg", table, "-o", out)
+    assert "identifiers" not in linking.stderr  # they read like names
     codes = tmp_path / "codes.tsv"
     codes.write_text("Q5\tmakes\trocket_skates\n")
     noted = run(notes, "--kg", codes, "-o", tmp_path / "codes.jsonl")
@@ -298,7 +298,7 @@ def test_wrong_options_are_told(
 ) -> None:
     notes = tmp_path / "notes.txt"
     notes.write_text("Paris", encoding="utf-8")
-    told = [str(notes) if argument == "NOTES" else argument for argument in arguments]
-    result = run(*told, "--kg", kg)
+    words = [str(notes) if argument == "NOTES" else argument for argument in arguments]
+    result = run(*words, "--kg", kg)
     assert result.exit_code == 1
     assert message in result.output

@@ -96,9 +96,11 @@ def test_kinds_of_text_and_a_decision_for_others(small_graph: KnowledgeGraph, go
         adapted = CliRunner().invoke(kept_app, [*calibrate, "-o", str(out)])
         assert adapted.exit_code == 0, adapted.output
         assert f"in {len(lines.splitlines())} texts are linked" in adapted.output
-        own = open_linker(replace(settings, decision=str(out)), small_graph).link(["Paris, France"])
-        assert own[0].links[0].entity == "Q90"
-        confidences[name] = own[0].links[0].confidence
+        linked_anew = open_linker(replace(settings, decision=str(out)), small_graph).link(
+            ["Paris, France"]
+        )
+        assert linked_anew[0].links[0].entity == "Q90"
+        confidences[name] = linked_anew[0].links[0].confidence
     assert confidences["known"] > confidences["hardly known"] + 0.1
     refused = CliRunner().invoke(kept_app, [*calibrate, "--find", "-o", str(folder / "no.json")])
     assert refused.exit_code

@@ -29,12 +29,15 @@ def kept(*line: str) -> str:
 
 
 @pytest.mark.parametrize("index", [(), ("--index", "index")])
-def test_slips_are_found_where_asked(folder: Path, index: tuple[str, ...]) -> None:
+def test_typos_are_corrected_where_requested(folder: Path, index: tuple[str, ...]) -> None:
     more = [*index[:1], *(str(folder / name) for name in index[1:]), "--json"]
     line = ["link", "Deadly lugn cancer, amoxicilin given.", "--kg", str(folder / "kg"), *more]
     assert not json.loads(kept(*line))["mentions"]
-    found = json.loads(kept(*line, "--misspelt"))["mentions"]
-    assert [(m["start"], m["end"], m["entity"]) for m in found] == [(7, 18, "D1"), (20, 30, "D2")]
+    mentions = json.loads(kept(*line, "--misspelt"))["mentions"]
+    assert [(m["start"], m["end"], m["entity"]) for m in mentions] == [
+        (7, 18, "D1"),
+        (20, 30, "D2"),
+    ]
 
 
 # ---- verbs and roles -----------------------------------------------------------------------------
@@ -50,8 +53,8 @@ def roles(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def misspelt(roles: Path, text: str) -> list[tuple[str, float]]:
     line = ("link", text, "--kg", str(roles), "--json", "--misspelt")
-    found = json.loads(kept(*line))["mentions"]
-    return [(each["entity"], each.get("confidence", 1.0)) for each in found]
+    mentions = json.loads(kept(*line))["mentions"]
+    return [(each["entity"], each.get("confidence", 1.0)) for each in mentions]
 
 
 @pytest.mark.parametrize(

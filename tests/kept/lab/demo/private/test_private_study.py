@@ -39,8 +39,8 @@ CONFIG = PrivateConfig(
 class Reader:
     """Answers what the graph says: the first or the last role of who is asked about."""
 
-    def __init__(self, place: int) -> None:
-        self.place = place
+    def __init__(self, answer_index: int) -> None:
+        self.answer_index = answer_index
 
     def predict(
         self, examples: Sequence[TaskExample], graph: KnowledgeGraph
@@ -51,11 +51,11 @@ class Reader:
         rows = self.rows(example, graph)
         label = self.answer(rows, graph)
         without = {row: self.answer([r for r in rows if r != row], graph) for row in rows}
-        found = [
+        influences = [
             Influence("fact", f"row {row}", row, 0, 0.0, float(answer != label), answer)
             for row, answer in without.items()
         ]
-        ordered = tuple(sorted(found, key=lambda one: -one.change))
+        ordered = tuple(sorted(influences, key=lambda one: -one.change))
         return Explanation(example.linked.text, label, label, {label: 1.0}, ordered)
 
     def rows(self, example: TaskExample, graph: KnowledgeGraph) -> list[int]:
@@ -63,34 +63,34 @@ class Reader:
         relation = graph.relations.find("works as")
         return [
             row
-            for row, (head, found, _) in enumerate(graph.triples.tolist())
-            if found == relation and graph.entities.name(head) in linked
+            for row, (head, relation_of_row, _) in enumerate(graph.triples.tolist())
+            if relation_of_row == relation and graph.entities.name(head) in linked
         ]
 
     def answer(self, rows: Sequence[int], graph: KnowledgeGraph) -> str:
         if not rows:
             return "nobody knows"
-        return str(graph.label(int(graph.triples[rows[self.place], 2])))
+        return str(graph.label(int(graph.triples[rows[self.answer_index], 2])))
 
 
-MADE = company(0, n_train=8, n_test=12, n_new=8)
+COMPANY = company(0, n_train=8, n_test=12, n_new=8)
 
 
 def test_who_reads_the_graph_follows_it() -> None:
-    found = after_changes(Reader(0), MADE, seed=0, n_explained=4)  # type: ignore[arg-type]
-    assert (found.edited.n, found.edited.new, found.edited.old) == (12, 1.0, 0.0)
-    assert found.edited.before.label == MADE.world.test[0].labels[0]
-    assert found.edited.after.label != found.edited.before.label
-    assert (found.added.n, found.added.without, found.added.accuracy) == (8, 0.0, 1.0)
-    assert found.added.explanation.label == MADE.new[0].labels[0]
+    outcome = after_changes(Reader(0), COMPANY, seed=0, n_explained=4)  # type: ignore[arg-type]
+    assert (outcome.edited.n, outcome.edited.new, outcome.edited.old) == (12, 1.0, 0.0)
+    assert outcome.edited.before.label == COMPANY.world.test[0].labels[0]
+    assert outcome.edited.after.label != outcome.edited.before.label
+    assert (outcome.added.n, outcome.added.without, outcome.added.accuracy) == (8, 0.0, 1.0)
+    assert outcome.added.explanation.label == COMPANY.new[0].labels[0]
 
 
 def test_a_wrong_fact_is_named_and_without_it_the_answer_is_right() -> None:
-    graphs = MADE.world.graph, with_wrong_facts(MADE.world.graph, "works as", {"person8": 0})
+    graphs = COMPANY.world.graph, with_wrong_facts(COMPANY.world.graph, "works as", {"person8": 0})
     assert graphs[1].n_triples == graphs[0].n_triples + 1
     shares = []
-    for place in (0, -1):
-        misled = after_changes(Reader(place), MADE, seed=0, n_explained=4).misled  # type: ignore[arg-type]
+    for answer_index in (0, -1):
+        misled = after_changes(Reader(answer_index), COMPANY, seed=0, n_explained=4).misled  # type: ignore[arg-type]
         assert misled.wrong + misled.right == pytest.approx(1.0)
         if misled.n_explained:
             assert (misled.named, misled.restored) == (1.0, 1.0)
@@ -173,8 +173,8 @@ def test_what_is_not_shown_is_not_claimed(run: tuple[Path, PrivateResult]) -> No
     all_right = [[True] * 12] * 2
     known = {"true": all_right, "off": [[False] * 12, [i == 1 for i in range(12)]]}
     for right, is_shown in ((known, True), (dict.fromkeys(CONDITIONS, all_right), False)):
-        made = dataclasses.replace(result, right=result.right | right)
-        blocks = "".join(private_sections(made, folder)[0].blocks)
+        outcome = dataclasses.replace(result, right=result.right | right)
+        blocks = "".join(private_sections(outcome, folder)[0].blocks)
         assert ("not shown here" in blocks) != is_shown
         assert "(the rule of three)" in blocks
         assert "24 of 24" in blocks

@@ -65,12 +65,12 @@ def treebank(n: int, seed: int) -> list[Sentence]:
 
 def test_questions_by_hand() -> None:
     one = sentence(["the", "old", "river", "flows"], [3, 3, 4, 0])
-    asked = {task: edges_of(task, [one], 100, seed=0) for task in TASKS}
-    assert [edge.label for edge in asked["pos"]] == ["DET", "ADJ", "NOUN", "VERB"]
-    assert [(e.word, e.head, e.label) for e in asked["relation"]] == [
+    edges = {task: edges_of(task, [one], 100, seed=0) for task in TASKS}
+    assert [edge.label for edge in edges["pos"]] == ["DET", "ADJ", "NOUN", "VERB"]
+    assert [(e.word, e.head, e.label) for e in edges["relation"]] == [
         (0, 2, "of-det"), (1, 2, "of-adj"), (2, 3, "of-noun"),
     ]  # fmt: skip
-    assert [(e.word, e.head, e.label) for e in asked["distance"]] == [
+    assert [(e.word, e.head, e.label) for e in edges["distance"]] == [
         (0, None, "+2"), (1, None, "+1"), (2, None, "+1"),
     ]  # fmt: skip
     far = sentence(["of", *["old"] * (FARTHEST + 3)], [FARTHEST + 4] + [1] * (FARTHEST + 2) + [0])
@@ -105,12 +105,12 @@ def test_a_probe_is_ridge_regression(n: int, width: int) -> None:
     draws = np.random.default_rng(n)
     states, classes = draws.normal(size=(n, width)), draws.integers(3, size=n)
     states[np.arange(n), classes] += 1
-    asked = draws.normal(size=(50, width))
+    tested = draws.normal(size=(50, width))
     mean, spread = states.mean(0), states.std(0, ddof=1)
     ridge = Ridge(alpha=0.05 * n).fit((states - mean) / spread, np.eye(3)[classes])
-    wanted = ridge.predict((asked - mean) / spread).argmax(1)
+    wanted = ridge.predict((tested - mean) / spread).argmax(1)
     probe = fit(torch.from_numpy(states), torch.from_numpy(classes), penalty=0.05)
-    assert probe.classes(torch.from_numpy(asked)).tolist() == wanted.tolist()
+    assert probe.classes(torch.from_numpy(tested)).tolist() == wanted.tolist()
 
 
 def test_the_penalty_is_chosen_on_held_out_items() -> None:
@@ -165,9 +165,9 @@ def test_layers_hold_what_a_probe_finds_in_them() -> None:
     draws = np.random.default_rng(0)
     labels = draws.choice(["a", "b", "c"], size=400).tolist()
     edges = [Edge(i // 4, i % 4, None, "x", label) for i, label in enumerate(labels)]
-    told = torch.tensor(["abc".index(label) for label in labels])
+    class_ids = torch.tensor(["abc".index(label) for label in labels])
     noise = torch.randn(400, 5, generator=torch.Generator().manual_seed(0))
-    states = torch.stack([noise, torch.nn.functional.one_hot(told, 5) + 0.01 * noise])
+    states = torch.stack([noise, torch.nn.functional.one_hot(class_ids, 5) + 0.01 * noise])
     nothing, everything = ask_layers(
         (states[:, :300], edges[:300]), (states[:, 300:], edges[300:]), seed=0
     )

@@ -47,14 +47,14 @@ def test_copa_asks_for_cause_or_effect(tmp_path: Path) -> None:
 
 
 def test_lettered_options_keep_what_follows_their_letter(tmp_path: Path) -> None:
-    shown = LETTERED | {"passage": "In town."}
-    bare, of_passage, short = read(
-        tmp_path, "lettered", LETTERED, shown, LETTERED | {"answer": "A"}
+    with_passage = LETTERED | {"passage": "In town."}
+    plain, of_passage, short = read(
+        tmp_path, "lettered", LETTERED, with_passage, LETTERED | {"answer": "A"}
     )
-    assert choices_of(bare) == ["a bank", "B. c"]
-    assert (bare.labels, short.labels) == (("2",), ("1",))
+    assert choices_of(plain) == ["a bank", "B. c"]
+    assert (plain.labels, short.labels) == (("2",), ("1",))
     assert of_passage.group == "In town. Where?"
-    assert len(hold_out([bare, of_passage, short], 0.4, 0, "dev")[1]) in (1, 2)
+    assert len(hold_out([plain, of_passage, short], 0.4, 0, "dev")[1]) in (1, 2)
 
 
 def test_options_below_the_question_are_options(tmp_path: Path) -> None:
@@ -104,9 +104,9 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
 def test_faulty_rows_are_named(
     format: str, row: dict[str, Any], reason: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(DamageError, match=reason) as told:
+    with pytest.raises(DamageError, match=reason) as caught:
         read(tmp_path, format, row)
-    assert "x.jsonl" in str(told.value)
+    assert "x.jsonl" in str(caught.value)
 
 
 def test_a_right_choice_must_be_there() -> None:
