@@ -222,8 +222,9 @@ def _plain(value: Any, parameter: Any) -> Any:
 
 def _rows(value: Any) -> list[Mapping[str, Any]] | None:
     """The rows of a data frame, or of a list of mappings; None for anything else."""
-    if hasattr(value, "columns") and hasattr(value, "to_dict"):
-        return list(value.to_dict("records"))
+    if hasattr(value, "itertuples"):
+        cells = value.astype(object).where(value.notna(), None)
+        return list(cells.to_dict("records"))
     is_table = isinstance(value, list | tuple) and all(isinstance(row, Mapping) for row in value)
     return list(value) if is_table and value else None
 

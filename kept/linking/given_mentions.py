@@ -53,11 +53,11 @@ def link_given(
     to_link = [LinkedText(text.text, links) for text, links in zip(texts, missing, strict=True)]
     complete = []
     for text, proposals, links in zip(texts, source.candidates(to_link), missing, strict=True):
-        decided = [
+        choices = [
             decision.decide(link.mention, candidates, scorer.of_candidates(candidates), 1.0)
             for link, candidates in zip(links, proposals, strict=True)
         ]
-        complete.append(_with(text, [link for link in decided if link.entity]))
+        complete.append(_with(text, [link for link in choices if link.entity]))
     return complete
 
 

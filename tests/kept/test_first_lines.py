@@ -338,6 +338,9 @@ def test_a_table_of_fit_may_be_a_data_frame_or_rows(
         with pytest.raises(ConfigError, match="column 'label' has 1 different label; at least 2"):
             kept.fit(table, kg=graph, output=tmp_path / "run")
     assert len(list((tmp_path / "cache/tables").iterdir())) == 1  # the same rows, the same file
+    frame = pd.DataFrame({"text": ["Ada left."], "label": [float("nan")]})
+    with pytest.raises(ConfigError, match=r"1 line without an example.*\n.*no label"):
+        kept.fit(frame, kg=graph, output=tmp_path / "run")
 
 
 def test_a_graph_in_the_place_of_a_text_or_a_table_is_said(graph: kept.KnowledgeGraph) -> None:

@@ -54,7 +54,7 @@ def test_an_entity_is_found_under_each_of_its_names(small_graph: KnowledgeGraph)
     assert n_names > 20
     assert any(len(small_graph.named(small_graph.label(i))) > 1 for i in range(10)), "Paris, twice"
     assert small_graph.named("nobody at all") == []
-    with pytest.raises(UnknownNodeError, match="is called 'nobody at all'"):
+    with pytest.raises(UnknownNodeError, match="identifier, label or alias 'nobody at all'"):
         small_graph.facts("nobody at all")
 
 
