@@ -113,7 +113,9 @@ class RealPlaces:
         return whole.index_copy(0, self._places, values).unflatten(0, self.shape)
 
 
-def _chosen(places: Int[Tensor, "batch slot"], is_real: Bool[Tensor, "batch slot"]) -> Tensor:
+def _chosen(
+    places: Int[Tensor, "batch slot"], is_real: Bool[Tensor, "batch slot"]
+) -> Int[Tensor, " place"]:
     """The places that are real; all while a graph is compiled, as their number depends on data."""
     if torch.compiler.is_compiling():
         return places.flatten()

@@ -66,6 +66,15 @@ def asks_questions(path: Path) -> bool:
     return QUESTIONS in RunConfig.fields_of(path)
 
 
+def require_links(name: str, task: Mapping[str, Any]) -> None:
+    """Raise `ConfigError` for a case policy where a task links nothing."""
+    if not task.get("link"):
+        raise ConfigError(
+            f"{name} does not link its texts, so that --case would change nothing; write "
+            "`link: true` in its task, or leave --case out"
+        )
+
+
 def data_root(data: Path | None) -> Path:
     """Where relative paths of an experiment begin: KEPT_DATA, else the working directory."""
     root = data or Path()

@@ -9,7 +9,7 @@ from typing import Any
 
 from kept.errors import ConfigError
 from kept.lab.comparison.experiment import Experiment
-from kept.lab.comparison.files import find_experiment
+from kept.lab.comparison.files import find_experiment, require_links
 from kept.methods import METHODS, method_key
 
 ALL = "all"
@@ -42,11 +42,8 @@ def read_experiment(
     if as_published:
         overrides["as_published"] = True
     experiment = Experiment.read(find_experiment(task, folder), overrides)
-    if case is not None and not experiment.task.get("link"):
-        raise ConfigError(
-            f"{task} does not link its texts, so that --case would change nothing; write "
-            "`link: true` in its task, or leave --case out"
-        )
+    if case is not None:
+        require_links(task, experiment.task)
     return experiment if limit is None else experiment.limited(limit)
 
 

@@ -284,3 +284,20 @@ def test_faulty_settings(small_graph: KnowledgeGraph, tokenizer: Any, tmp_path: 
         LUKE.for_graph(
             host_for(tokenizer), small_graph, tokenizer, seed=0, vectors=file, entity_width=5
         )
+
+
+def test_layers_compute_no_padding(
+    small_graph: KnowledgeGraph, tokenizer: Any, samples: list[KnowledgeBatch]
+) -> None:
+    model = LUKE.for_graph(host_for(tokenizer), small_graph, tokenizer, seed=0).eval()
+    batch = KnowledgeBatch.stack(samples)
+    n_rows: list[int] = []
+    hosts.layers(model.host)[0].intermediate.register_forward_pre_hook(
+        lambda layer, inputs: n_rows.append(inputs[0].flatten(0, -2).shape[0])
+    )
+    with torch.no_grad():
+        states = model(batch).node_states
+        alone = [model(sample).node_states[0] for sample in samples]
+    assert n_rows[0] == int(batch.node_mask.sum()) < batch.node_mask.numel()
+    for row, expected in zip(states, alone, strict=True):
+        torch.testing.assert_close(row[: len(expected)], expected, atol=5e-6, rtol=1e-5)

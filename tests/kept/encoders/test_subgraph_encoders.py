@@ -11,6 +11,7 @@ from entity_linking.mentions import Link, LinkedText, Mention
 from kept.batches import KnowledgeBatch
 from kept.graphs.builder import BuilderConfig, build_many
 from kept.heads.model import KnowledgeForTask
+from kept.layers.typed_graph import typed_graph
 from kept.methods import METHODS
 from kg_loaders import KnowledgeGraph
 from tests.kept.tiny_hosts import tiny_host
@@ -64,3 +65,20 @@ def test_another_fact_changes_the_answer(method: str, tokenizer: Any) -> None:
         with torch.no_grad():
             scores = model(batch_of(answering, method, tokenizer)).class_logits
         assert "".join([*CLASSES][i] for i in scores.argmax(1)) == expected
+
+
+@pytest.mark.parametrize("all_entities", [False, True])
+def test_edges_that_fill_up_a_batch_are_left_out(all_entities: bool, tokenizer: Any) -> None:
+    batch = batch_of(graph_of("ABABABAB"), "qagnn", tokenizer)
+    assert batch.subgraph_edges is not None
+    edges = batch.subgraph_edges.clone()
+    edges[0] = -1  # a text whose entities have no facts
+    graph = typed_graph(
+        batch.replace(subgraph_edges=edges), n_relations=1, all_entities=all_entities,
+        with_padding=False,
+    )  # fmt: skip
+    spare = len(graph.node_types) - 1
+    sources, targets = graph.edge_index[:, : -len(graph.node_types)]
+    assert len(sources) >= 2 * int((edges[..., 0] >= 0).sum()) > 0
+    assert not ((sources == spare) | (targets == spare)).any()
+    assert graph.edge_mask[: len(sources)].all()

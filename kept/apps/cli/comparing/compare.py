@@ -57,6 +57,7 @@ def _require_known(options: CompareOptions, path: Path) -> None:
         data_root,
         fields_of_experiment,
         files_of_task,
+        require_links,
     )
 
     fields = fields_of_experiment(path)
@@ -75,6 +76,8 @@ def _require_known(options: CompareOptions, path: Path) -> None:
         rows if isinstance(rows, Mapping) else (),
         every="all",
     )
+    if options.case is not None:
+        require_links(options.task, task)
     files_of_task(task, root)
 
 
