@@ -183,8 +183,8 @@ class LinkedText:
     def __len__(self) -> int:
         return len(self.links)
 
-    def __getitem__(self, place: int) -> Link:
-        return self.links[place]
+    def __getitem__(self, index: int) -> Link:
+        return self.links[index]
 
     def __bool__(self) -> bool:
         """A linked text is true, also without links."""
