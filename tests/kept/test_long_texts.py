@@ -340,9 +340,9 @@ def test_the_answer_to_a_long_text_is_by_the_mean_of_its_windows(
     torch.testing.assert_close(output.losses["class"], expected, atol=1e-5, rtol=0)
     teacher = torch.randn(3, by_hand.shape[1], generator=torch.Generator().manual_seed(2))
     data.learn_from(teacher)
-    taught = data.collate(data.samples([0, 1, 2], epoch=0, seed=0), epoch=0, seed=0, step=0)
+    with_teacher = data.collate(data.samples([0, 1, 2], epoch=0, seed=0), epoch=0, seed=0, step=0)
     with torch.no_grad():
-        loss = model(taught).losses["teacher"]
+        loss = model(with_teacher).losses["teacher"]
     torch.testing.assert_close(loss, ((by_hand - teacher) ** 2).mean(), atol=1e-5, rtol=0)
     with pytest.raises(BatchError, match="window_ids need shape"):
         batch.replace(window_ids=torch.zeros(1, dtype=torch.long))

@@ -78,29 +78,29 @@ def test_the_command_prints_scores_and_the_verdict(folder: Path, host: Path) -> 
     assert "give a new folder" in again.output
 
 
-def test_what_predict_reads_of_a_fit_is_sealed(place: Path, host: Path) -> None:
+def test_what_predict_reads_of_a_fit_is_sealed(folder: Path, host: Path) -> None:
     """A finished run: other links or columns in fit.json are refused, trials are removed whole."""
-    call = {"kg": place / "kg", "output": place / "run", "host": str(host), **TINY}
-    kept.fit(place / "data.csv", **call)
-    path = place / "run/fit.json"
+    call = {"kg": folder / "kg", "output": folder / "run", "host": str(host), **TINY}
+    kept.fit(folder / "data.csv", **call)
+    path = folder / "run/fit.json"
     whole = path.read_bytes()
     method = b'"link_method": "prior"'
     assert method in whole
     path.write_bytes(whole.replace(method, b'"link_method": "dense"'))
     with pytest.raises(CheckpointError, match=r"fit\.json was altered"):
-        Predictor.from_pretrained(place / "run")
+        Predictor.from_pretrained(folder / "run")
     path.write_bytes(whole)
-    Predictor.from_pretrained(place / "run")
-    (place / "run/.search.part").mkdir()  # as a process leaves it that died while it removed them
+    Predictor.from_pretrained(folder / "run")
+    (folder / "run/.search.part").mkdir()  # as a process leaves it that died while it removed them
     with pytest.raises(ExistsError, match="its run of kept fit is finished; give a new folder"):
-        kept.fit(place / "data.csv", **call)
-    assert not (place / "run/.search.part").exists()
+        kept.fit(folder / "data.csv", **call)
+    assert not (folder / "run/.search.part").exists()
 
 
-def test_a_fit_that_died_before_it_wrote_anything_begins_anew(place: Path, host: Path) -> None:
-    (place / "run/search").mkdir(parents=True)
-    call = {"kg": place / "kg", "output": place / "run", "host": str(host), **TINY}
-    assert kept.fit(place / "data.csv", **call)["kind"] == "mention"
+def test_a_fit_that_died_before_it_wrote_anything_begins_anew(folder: Path, host: Path) -> None:
+    (folder / "run/search").mkdir(parents=True)
+    call = {"kg": folder / "kg", "output": folder / "run", "host": str(host), **TINY}
+    assert kept.fit(folder / "data.csv", **call)["kind"] == "mention"
 
 
 def test_an_interrupted_fit_goes_on_with_the_trials_it_has(
