@@ -63,15 +63,15 @@ def fetch(
         parts.mkdir(parents=True, exist_ok=True)
     with claim(parts / file.sha256):  # one process at a time adds to what has arrived
         report(f"{file.path}: {file.size:,} bytes from {file.url}")
-        path, part = parts / f"{file.sha256}.whole", parts / f"{file.sha256}.part"
-        shutil.rmtree(path, ignore_errors=True)  # of a process that died; what arrived is in part
+        folder, part = parts / f"{file.sha256}.whole", parts / f"{file.sha256}.part"
+        shutil.rmtree(folder, ignore_errors=True)  # of a process that died; what arrived is in part
         try:
             pooch.retrieve(
-                file.url, known_hash=f"sha256:{file.sha256}", fname=file.sha256, path=path,
+                file.url, known_hash=f"sha256:{file.sha256}", fname=file.sha256, path=folder,
                 downloader=_Resuming(part, file.size),
             )  # fmt: skip
         except (OSError, ValueError) as error:  # requests' errors are of the first kind
-            shutil.rmtree(path, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
             if isinstance(error, WriteError):
                 raise
             if isinstance(error, ValueError):  # what arrived is another file
@@ -80,8 +80,8 @@ def fetch(
                 f"{file.path} could not be fetched from {file.url}: {error}; the same command goes "
                 "on"
             ) from error
-        _install(path / file.sha256, root / file.path)
-        shutil.rmtree(path)
+        _install(folder / file.sha256, root / file.path)
+        shutil.rmtree(folder)
         part.unlink(missing_ok=True)
     with suppress(OSError):  # other files have not arrived yet
         parts.rmdir()
