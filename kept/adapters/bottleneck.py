@@ -45,7 +45,7 @@ class Bottleneck(nn.Module):
         for zero in (self.down_project.bias, self.up_project.weight, self.up_project.bias):
             nn.init.zeros_(zero)
 
-    def forward(self, states: Float[Tensor, "batch node width"]) -> Tensor:
+    def forward(self, states: Float[Tensor, "*batch node width"]) -> Tensor:
         changed: Tensor = states + self.up_project(F.gelu(self.down_project(states)))
         return changed
 
@@ -57,7 +57,7 @@ class DropoutThenBottleneck(nn.Module):
         super().__init__()
         self.dropout, self.bottleneck = dropout, bottleneck
 
-    def forward(self, states: Float[Tensor, "batch node width"]) -> Tensor:
+    def forward(self, states: Float[Tensor, "*batch node width"]) -> Tensor:
         adapted: Tensor = self.bottleneck(self.dropout(states))
         return adapted
 

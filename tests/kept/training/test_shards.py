@@ -277,6 +277,7 @@ def test_scores_and_adapters_of_a_command_are_those_of_one_process(
     fields = write_everything(tmp_path, small_graph)
     without_dropout(Path(fields["host"]) / "config.json")
     task = runs_of(fields, tmp_path)[TASK] | {"dev_share": 0.8, "knowledge": "true", "link": True}
+    task["graph"] = {"max_words": 16, "max_nodes": 32}  # a window holds "Paris" whole
     texts = [f"{'on'[i % 2]}\t{'old' if i % 2 else 'near'} Paris is {i}" for i in range(100)]
     Path(task["train"]).write_text("\n".join(texts), encoding="utf-8")
     task["training"] |= {"steps": 6, "evaluate_every": 3, "learning_rate": 0.01}
