@@ -74,7 +74,7 @@ def test_an_order_by_length_is_one_of_data_that_know_their_lengths() -> None:
     config = TrainConfig(steps=1, batch_size=1, order="by_length")
     with pytest.raises(ConfigError, match="Uncounted does not, give order shuffled"):
         stream_of(Uncounted(), config)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="Own makes batches in its own order"):
+    with pytest.raises(ConfigError, match="WithoutLengths makes batches in its own order"):
         stream_of(WithoutLengths(), config)  # type: ignore[arg-type]
 
 
