@@ -175,10 +175,10 @@ class Fixed:
     """Proposes the same for every link."""
 
     def __init__(self, *candidates: Candidate) -> None:
-        self.candidates = candidates
+        self._candidates = candidates
 
     def candidates(self, texts: list[LinkedText]) -> list[list[tuple[Candidate, ...]]]:
-        return [[self.candidates for _ in text.links] for text in texts]
+        return [[self._candidates for _ in text.links] for text in texts]
 
 
 def test_dense_candidates_join_without_a_prior() -> None:

@@ -105,7 +105,7 @@ def test_a_text_may_raise_the_case_of_a_name(name: str, raised: list[str]) -> No
 
 
 def test_a_longer_match_that_is_written_as_no_name_hides_no_shorter_one() -> None:
-    linker = NameLinker(index_of({"Q1": "Paris match", "Q2": "Paris"}), Gates(named_only=True))
+    linker = NameLinker(index_of({"Q1": "Paris Match", "Q2": "Paris"}), Gates(named_only=True))
     text = "They said that Paris match days are long, in Paris."
     links = linker.link([text])[0].links
     assert [(text[k.mention.start : k.mention.end], k.entity) for k in links] == [

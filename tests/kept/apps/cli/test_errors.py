@@ -86,7 +86,7 @@ TABLE: list[tuple[str, int, str]] = [
     ("report gone --task x", FAILED, "gone does not exist"),
     ("report runs --task x", FAILED, "no experiment 'x'"),
     ("check reading --methods nobody -o out", FAILED, "nobody"),
-    ("vectors train --kg gone --text gone.jsonl -o out", FAILED, "gone does not exist"),
+    ("vectors train --kg gone --text text.jsonl -o out", FAILED, "gone does not exist"),
     ("check layers minilm --train gone.conllu --test gone.conllu -o out", FAILED,
      "gone.conllu does not exist"),
     ("check analogies minilm --questions gone.txt -o out", FAILED, "gone.txt does not exist"),

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from kept.apps.cli import app
 from kept.apps.cli.training import finetune_run, pretrain_run
+from kg_loaders import KnowledgeGraph
 
 RUNS: dict[str, Any] = {"pretrain": pretrain_run, "finetune": finetune_run}
 FINETUNE = [
@@ -23,12 +24,12 @@ PRETRAIN = [
 
 
 @pytest.fixture(autouse=True)
-def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_graph: KnowledgeGraph) -> None:
     """What options name is there."""
     monkeypatch.chdir(tmp_path)
     for name in ("t", "t.jsonl"):
         (tmp_path / name).write_text("", encoding="utf-8")
-    (tmp_path / "kg").mkdir()
+    small_graph.save(tmp_path / "kg")
 
 
 @pytest.fixture
