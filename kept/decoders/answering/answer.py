@@ -324,8 +324,11 @@ class Answerer:
         """Why nothing is answered, with the names that may have been meant."""
         reason = "no entity of the graph is named in the question"
         if names := self._near_names.of(question, self._common_words):
-            return f"{reason}; did you mean {' or '.join(names)}?"
-        return reason
+            reason += f"; did you mean {' or '.join(names)}?"
+        if question != question.lower():
+            return reason
+        remedy = "write its name as the graph does, or use --case insensitive"
+        return f"{reason} {remedy.capitalize()}" if names else f"{reason}; {remedy}"
 
     @cached_property
     def _near_names(self) -> NearNames:
