@@ -299,7 +299,7 @@ class AutoEncoder:
         *,
         batch_size: int = 32,
         layers: bool = False,
-        long: Long = "windows",
+        long: Long | None = None,
     ) -> Encoded:
         """Vectors of every text, on the CPU; the same call gives the same vectors.
 
@@ -309,14 +309,16 @@ class AutoEncoder:
         left out where the method reads no graph at inference (KEPLER, K-Adapter). `layers`: with
         the tokens' states after every layer. A text that is too long is read in windows, and each
         token has its state from the window in whose middle it is nearest; with `long` "cut" its
-        first pieces are read. `Encoded.cut` counts both, and the log names what is cut. Raises
-        `ConfigError` where `kg` may not be left out, `GraphMismatchError` for a graph of other ids.
+        first pieces are read, as models of sentence-transformers do unless `long` is "windows".
+        `Encoded.cut` counts both, and the log names what is cut. Raises `ConfigError` where `kg`
+        may not be left out, `GraphMismatchError` for a graph of other ids.
         """
         batch_texts = [texts] if isinstance(texts, str) else list(texts)
         graph = self._graph(kg)
         view, own_linker = self._tools(graph, needs_linker=kg is not None and linker is None)
         linked = _linked(batch_texts, linker or own_linker)
         order = sorted(range(len(linked)), key=lambda i: (len(linked[i].text), i))
+        long = long or ("windows" if self.sentence_modules is None else "cut")
         words, windows = self._windows(linked, order, view, long, batch_size)
         rows = [(i, window) for i in order for window in windows[i]]
         parts: dict[int, list[EncodedText]] = {i: [] for i in order}

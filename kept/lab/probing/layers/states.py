@@ -42,7 +42,9 @@ def edge_states(
     for start in range(0, len(numbers), _N_AT_ONCE):
         some = numbers[start : start + _N_AT_ONCE]
         texts = [sentences[number].text for number in some]
-        for offset, text in enumerate(encoder.encode(texts, graph, linker, layers=True)):
+        for offset, text in enumerate(
+            encoder.encode(texts, graph, linker, layers=True, long="cut")
+        ):
             words = sentences[some[offset]].words
             assert text.layers is not None
             for i in by_sentence[start + offset]:

@@ -22,6 +22,7 @@ from kept.lab.fitting.data import as_fields, coverage, read_data
 from kept.lab.fitting.options import FitOptions
 from kept.lab.fitting.run import fit
 from kept.lab.fitting.search import Candidate
+from kept.model_files import seal_model
 from kept.tasks.datasets.tables import read_labelled
 from kept.training.finetuning.predictor import Predictor
 from kg_loaders import KnowledgeGraph
@@ -173,6 +174,7 @@ def test_the_run_knows_the_columns_that_it_was_given_by_name(folder: Path, host:
     stored = json.loads((folder / "run/fit.json").read_text(encoding="utf-8"))
     stored["data"]["columns"] = {"text": 3}
     (folder / "run/fit.json").write_text(json.dumps(stored), encoding="utf-8")
+    seal_model(folder / "run")
     with pytest.raises(CheckpointError, match="are not names by use"):
         kept.predict(folder / "run", folder / "new.csv", folder / "kg")
 
@@ -200,7 +202,7 @@ def rows(folder: Path, *lines: str, header: str = "text,label") -> Path:
     [
         ("{i}.5", "24 different labels, all numbers: kept fit predicts classes; replace them by"),
         ("In year {i} it rained.", "are text and label interchanged"),
-        ("x", "1 different labels; at least 2 are needed"),
+        ("x", "has 1 different label; at least 2 are needed"),
     ],
 )
 def test_labels_that_are_no_classes_are_refused(folder: Path, label: str, message: str) -> None:
