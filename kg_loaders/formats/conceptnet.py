@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from kg_loaders.counting import counted
 from kg_loaders.damage import DamageReport
 from kg_loaders.reading.lines import JSON_FAULTS, MAX_LINE_BYTES, read_lines
 from kg_loaders.records import Record, Text, TextKind, Triple
@@ -46,7 +47,7 @@ def read(
         fields = line.decode().split("\t")
         if len(fields) != 5:
             if line.strip() or b"\t" in line:
-                wrong = f"{len(fields)} fields instead of 5"
+                wrong = f"{counted(len(fields), 'fields')} instead of 5"
                 report.reject(str(path), line_no, offset, wrong, line)
             else:
                 report.n_blank += 1

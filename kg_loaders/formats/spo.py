@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from kg_loaders.counting import counted
 from kg_loaders.damage import DamageReport
 from kg_loaders.reading.lines import MAX_LINE_BYTES, read_lines
 from kg_loaders.records import Record, Text, TextKind, Triple
@@ -41,5 +42,7 @@ def read(
             report.n_blank += 1
         else:
             n_fields = len(fields)
-            reason = "empty field" if n_fields == 3 else f"{n_fields} fields instead of 3"
+            reason = (
+                "empty field" if n_fields == 3 else f"{counted(n_fields, 'fields')} instead of 3"
+            )
             report.reject(str(path), line_no, offset, reason, line)

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kg_loaders.counting import counted
 from kg_loaders.damage import DamageReport
 from kg_loaders.disk.writing import write_lines
 from kg_loaders.errors import KgError, SourceError
@@ -431,7 +432,7 @@ def _is_aside(line: bytes, report: DamageReport) -> bool:
 
 def _field_fault(n_fields: int, expected: str, most: int) -> str:
     is_wrong = not int(expected.split()[0]) <= n_fields <= most
-    return f"{n_fields} fields instead of {expected}" if is_wrong else "empty field"
+    return f"{counted(n_fields, 'fields')} instead of {expected}" if is_wrong else "empty field"
 
 
 def _other_separator(line: bytes, n_fields: int) -> str:

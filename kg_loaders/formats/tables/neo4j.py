@@ -21,6 +21,7 @@ from pathlib import Path
 
 import msgspec
 
+from kg_loaders.counting import counted
 from kg_loaders.damage import DamageReport
 from kg_loaders.errors import SourceError
 from kg_loaders.formats.field_names import (
@@ -91,7 +92,11 @@ def read(
         if not raw.strip():
             report.n_blank += 1
             continue
-        fault = "" if len(cells) == len(names) else f"{len(cells)} fields instead of {len(names)}"
+        fault = (
+            ""
+            if len(cells) == len(names)
+            else f"{counted(len(cells), 'fields')} instead of {len(names)}"
+        )
         records = [] if fault else list(_records(cells, columns, report))
         fault = fault or ("" if records else _fault(cells, columns))
         if fault:

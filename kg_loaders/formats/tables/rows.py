@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kg_loaders.counting import counted
 from kg_loaders.damage import DamageReport
 from kg_loaders.formats.tables.layout import NodeLayout, TripleLayout, WideLayout
 from kg_loaders.formats.tables.values import (
@@ -33,7 +34,7 @@ class RowReader:
         """The records of a row, and what is wrong with it; neither: it was counted as skipped."""
         layout = self._layout
         if len(fields) != layout.n_fields:
-            return [], f"{len(fields)} fields instead of {layout.n_fields}"
+            return [], f"{counted(len(fields), 'fields')} instead of {layout.n_fields}"
         if isinstance(layout, WideLayout):
             return self._entity(fields, layout)
         if isinstance(layout, NodeLayout):

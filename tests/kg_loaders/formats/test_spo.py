@@ -33,7 +33,7 @@ def test_names_come_back_byte_for_byte_and_heads_are_labelled(tmp_path: Path) ->
         ("北京\t类别\t城市\t首都", "4 fields instead of 3"),
         ("北京\t\t城市", "empty field"),
         ("\t\t", "empty field"),
-        ("北京 类别 城市", "1 fields instead of 3"),
+        ("北京 类别 城市", "1 field instead of 3"),
     ],
 )
 def test_a_bad_line_is_never_read_with_the_fields_of_another(

@@ -82,7 +82,7 @@ def test_wikidata5m(tmp_path: Path) -> None:
     assert graph.description(0) == "Paris is a town."
     assert graph.relation_texts.of(0, TextKind.ALIAS) == [("nation", 0), ("state", 0)]
     assert (report.n_rejected, report.n_triples, report.n_texts) == (1, 1, 8)
-    assert "1 fields instead of 2 or more fields" in next(iter(report.reasons))
+    assert "1 field instead of 2 or more fields" in next(iter(report.reasons))
     other = tmp_path / "other.txt"
     other.write_text("Q1\tParis\n")
     with pytest.raises(SourceError, match="is none of wikidata5m_entity"):

@@ -79,7 +79,7 @@ def test_texts(tmp_path: Path) -> None:
         "count is not a number from 0 to 2147483647; a file of triples is given without "
         "--aliases": 1,
         "empty field": 1,
-        "1 fields instead of 2 to 4": 1,
+        "1 field instead of 2 to 4": 1,
         "5 fields instead of 2 to 4": 1,
     }
     assert (report.n_comment, report.n_blank, report.n_skipped, report.n_lines) == (2, 1, 1, 12)
@@ -112,6 +112,7 @@ def test_a_line_of_blanks_is_blank(tmp_path: Path) -> None:
 
 
 COMMAS = "; the line looks comma-separated: name the file .csv, or put TABs between its columns"
+NAMES = "; a file of identifiers and names is given with --labels"
 BLANKS = (
     "; blanks are between its columns (a copy from a page often has them): put one TAB in their "
     "place"
@@ -121,13 +122,13 @@ BLANKS = (
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("a,r", "1 fields instead of 3"),
-        ("a,r,b", f"1 fields instead of 3{COMMAS}"),
-        ("Ada Berg    works as    pilot", f"1 fields instead of 3{BLANKS}"),
-        ("Ada Berg    works as", "1 fields instead of 3"),
-        ("Ada works as pilot", "1 fields instead of 3"),
-        ("a\tr,b", "2 fields instead of 3"),
-        ("a\tr,b,c,d", "2 fields instead of 3"),
+        ("a,r", "1 field instead of 3"),
+        ("a,r,b", f"1 field instead of 3{COMMAS}"),
+        ("Ada Berg    works as    pilot", f"1 field instead of 3{BLANKS}"),
+        ("Ada Berg    works as", "1 field instead of 3"),
+        ("Ada works as pilot", "1 field instead of 3"),
+        ("a\tr,b", f"2 fields instead of 3{NAMES}"),
+        ("a\tr,b,c,d", f"2 fields instead of 3{NAMES}"),
         ("a\tr\tb\tc", "4 fields instead of 3"),
         ("a\t\tb", "empty field"),
     ],

@@ -228,7 +228,7 @@ def test_bomb_in_bounded_memory(tmp_path: Path, suffix: str) -> None:
 def test_missing_file_and_folder(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="no-such"):
         read(tmp_path / "no-such")
-    with pytest.raises(SourceError, match="cannot be read"):
+    with pytest.raises(SourceError, match="is a folder; give a file"):
         read(tmp_path)
 
 
