@@ -275,6 +275,7 @@ def mean_of_windows(logits: Tensor, window_ids: Tensor) -> Tensor:
 
     `window_ids [row]` is `KnowledgeBatch.window_ids`.
 
+    >>> import torch
     >>> mean_of_windows(torch.tensor([[1.0], [3.0], [5.0]]), torch.tensor([0, 1, 0])).tolist()
     [[2.0], [5.0]]
     """
