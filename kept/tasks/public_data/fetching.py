@@ -7,7 +7,7 @@ import gzip
 import hashlib
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -22,6 +22,7 @@ PARTS = ".downloads"
 CHUNK = 1 << 13
 """Bytes; at most as many are lost where a download breaks off."""
 TIMEOUT = 60
+N_TRIES = 20
 
 
 def missing_files(source: Source, root: Path) -> list[Missing]:
@@ -59,9 +60,7 @@ def fetch(
     except ImportError as error:
         raise MissingExtraError("kept data get needs pooch: pip install 'kept[data]'") from error
     parts = root / PARTS
-    with write_errors(parts):
-        parts.mkdir(parents=True, exist_ok=True)
-    with claim(parts / file.sha256):  # one process at a time adds to what has arrived
+    with _claimed(parts, file.sha256):  # one process at a time adds to what has arrived
         report(f"{file.path}: {file.size:,} bytes from {file.url}")
         folder, part = parts / f"{file.sha256}.whole", parts / f"{file.sha256}.part"
         shutil.rmtree(folder, ignore_errors=True)  # of a process that died; what arrived is in part
@@ -99,6 +98,25 @@ def sweep(files: Iterable[SourceFile], root: Path) -> None:
                     (parts / f"{file.sha256}.part").unlink(missing_ok=True)
     with suppress(OSError):  # not there, or other files have not arrived yet
         parts.rmdir()
+
+
+@contextmanager
+def _claimed(parts: Path, name: str) -> Iterator[None]:
+    """Be the only writer of `name` in the folder `parts`, which is made.
+
+    A process that has fetched its files removes the empty folder, also between the two steps.
+    """
+    with ExitStack() as stack:
+        for is_last in (*[False] * N_TRIES, True):
+            try:
+                with write_errors(parts):
+                    parts.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(claim(parts / name))
+                break
+            except WriteError as error:
+                if is_last or isinstance(error, InUseError):
+                    raise
+        yield
 
 
 def _install(arrived: Path, target: Path) -> None:

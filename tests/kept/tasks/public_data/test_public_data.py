@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import threading
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ from typer.testing import CliRunner, Result
 
 from kept.apps.cli import app
 from kept.errors import ConfigError
+from kept.tasks.public_data import fetching
 from kept.tasks.public_data.sources import Source, read_sources
+from kg_loaders.disk.writing import claim
 
 FILES = {"train.txt": b"a\tb\tc\n" * 5000, "note.txt": b"hello\n"}
 
@@ -202,4 +205,25 @@ def test_what_a_killed_download_left_goes(owner: Owner, sources: Path, tmp_path:
         (data / ".downloads" / name).touch()
     (data / "toy/.note.txt.lock").touch()
     assert run("get toy", sources, data).exit_code == 0
+    assert sorted(path.name for path in data.rglob("*")) == ["note.txt", "toy", "train.txt.gz"]
+
+
+def test_the_folder_of_downloads_may_go_at_any_time(
+    owner: Owner, sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process that has fetched its files removes it, just before this one locks a file."""
+    data, n_gone = tmp_path / "data", 0
+
+    def claim_late(path: Path) -> AbstractContextManager[Path]:
+        nonlocal n_gone
+        if n_gone < 2:
+            n_gone += 1
+            path.parent.rmdir()
+        return claim(path)
+
+    data.mkdir()
+    monkeypatch.setattr(fetching, "claim", claim_late)
+    result = run("get toy --accept", sources, data)
+    assert result.exit_code == 0, result.output
+    assert n_gone == 2
     assert sorted(path.name for path in data.rglob("*")) == ["note.txt", "toy", "train.txt.gz"]
