@@ -103,11 +103,11 @@ def processor_seconds(process: subprocess.Popen[str]) -> float:
 
 @pytest.mark.skipif(not Path("/proc/self/stat").is_file(), reason="processor time as Linux has it")
 @pytest.mark.parametrize("name", LINES)
-@pytest.mark.parametrize("moment", [0.1, 0.9])
+@pytest.mark.parametrize("moment", [0.2, 0.9])
 def test_an_interrupt_while_a_command_is_loaded(
     name: str, moment: float, world: Path, tmp_path: Path
 ) -> None:
-    """At a tenth of a second the command line itself is imported, later torch is."""
+    """At a fifth of a second the command line itself is imported, later torch is."""
     places = {"WORLD": str(world), "OUT": str(tmp_path)}
     words = [re.sub("WORLD|OUT", lambda m: places[m[0]], word) for word in LINES[name]]
     process = subprocess.Popen(
