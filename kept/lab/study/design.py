@@ -120,10 +120,7 @@ class Design(RunConfig):
 
     def remedy(self, name: str) -> str:
         """Return what to do about row `name`, whose score is low for no visible reason."""
-        return (
-            "it may have learned too little, or too fast: give task.training more steps, or let "
-            "`tuning:` choose the learning rate"
-        )
+        return "give task.training more steps, or let `tuning:` choose the learning rate"
 
     def does_not_read(self, name: str, record: RunRecord) -> str:
         """Return the words in which row `name` is known not to read a fact within the budget of
