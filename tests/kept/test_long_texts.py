@@ -468,7 +468,9 @@ def test_pooled_sentences_are_means_by_tokens(
     encoder = AutoEncoder.from_host("none", host, small_graph, builder=BUILDER)
     encoder.sentence_modules = SentenceModules(pooling, normalize=True)
     text = text_of(50)
-    (encoded,) = encoder.encode([text], small_graph)
+    (cut,) = encoder.encode([text], small_graph)
+    assert len(cut.tokens) < MAX_WORDS  # as sentence-transformers reads it
+    (encoded,) = encoder.encode([text], small_graph, long="windows")
     assert float(encoded.sentence.norm()) == pytest.approx(1.0, abs=1e-5)
     (whole,) = encode_words([text.text], load_tokenizer(host), max_words=UNCUT)
     windows = windows_of(whole, max_words=MAX_WORDS)
