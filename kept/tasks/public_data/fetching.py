@@ -91,11 +91,13 @@ def sweep(files: Iterable[SourceFile], root: Path) -> None:
     """Remove what a killed download left of `files` that are in place: its locks, and parts."""
     parts = root / PARTS
     for file in files:
+        folder, part = parts / f"{file.sha256}.whole", parts / f"{file.sha256}.part"
         for path in (parts / file.sha256, root / file.path):
-            if path.with_name(f".{path.name}.lock").is_file():
+            lock = path.with_name(f".{path.name}.lock")
+            if any(left.exists() for left in (lock, folder, part)):
                 with suppress(InUseError), claim(path):  # in use: that process removes them
-                    shutil.rmtree(parts / f"{file.sha256}.whole", ignore_errors=True)
-                    (parts / f"{file.sha256}.part").unlink(missing_ok=True)
+                    shutil.rmtree(folder, ignore_errors=True)
+                    part.unlink(missing_ok=True)
     with suppress(OSError):  # not there, or other files have not arrived yet
         parts.rmdir()
 
