@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from kept.apps.cli import app
 from kept.apps.cli.training import finetune_run, pretrain_run
+from kg_loaders import KnowledgeGraph
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -41,23 +42,30 @@ def test_enough_was_found() -> None:
     assert {"commands.md", "results.md"} <= {name for name, _ in COMMANDS}
 
 
-def inputs(command: str) -> list[tuple[str, bool]]:
-    """The paths that a command reads, and whether each is a folder."""
-    words = shlex.split(command)
-    folders = ("--kg", "--model", "--adapter")
-    files = ("--text", "--train", "--dev", "--test", "--treebank")
-    return [(v, k in folders) for k, v in pairwise(words) if k in (*folders, *files)]
+FOLDERS = ("--kg", "--model", "--adapter")
+FILES = ("--text", "--train", "--dev", "--test", "--treebank")
+
+
+def inputs(command: str) -> list[tuple[str, str]]:
+    """The paths that a command reads, each with its option."""
+    return [(v, k) for k, v in pairwise(shlex.split(command)) if k in (*FOLDERS, *FILES)]
 
 
 @pytest.mark.parametrize(("page", "command"), COMMANDS)
 def test_the_configuration_is_whole(
-    page: str, command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    page: str,
+    command: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    small_graph: KnowledgeGraph,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for module in (pretrain_run, finetune_run):
         monkeypatch.setattr(module, "assemble", stop)
-    for name, is_folder in inputs(command):
-        if is_folder:
+    for name, option in inputs(command):
+        if option == "--kg":
+            small_graph.save(name)
+        elif option in FOLDERS:
             Path(name).mkdir(parents=True, exist_ok=True)
         else:
             Path(name).touch()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -121,6 +122,14 @@ def build(options: BuildOptions) -> None:
 
     Example: kept kg build triples.tsv --labels labels.tsv --aliases aliases.tsv -o kg/
     """
+    from kg_loaders.disk.writing import claim
+
+    pages = options.pages()
+    with nullcontext() if pages is None else claim(pages):  # nobody removes what is read here
+        _build(options, pages)
+
+
+def _build(options: BuildOptions, pages: Path | None) -> None:
     from kg_loaders import Source, SourceError, load
     from kg_loaders.budget import bytes_of
     from kg_loaders.disk.columns import replaced
@@ -135,7 +144,6 @@ def build(options: BuildOptions) -> None:
     for path in options.sources or ():
         settings = _settings(path, options.format, of_format)
         inputs.append(Source(path, options.format, settings))
-    pages = options.pages()
     if pages is not None:
         refuse_folder(options.out, **replaced(GRAPH), force=options.force)
         inputs.append(Source(_fetched(options, pages), "rdf", of_format["rdf"]))
