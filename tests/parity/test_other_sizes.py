@@ -36,7 +36,7 @@ def test_every_parity_test_takes_other_sizes(tmp_path: Path) -> None:
     for method in MAKERS:
         importlib.import_module(f"tests.parity.other_sizes.{method}").make(tmp_path / method)
     tests = sorted(str(path) for path in HERE.rglob("test_*.py") if path.name not in FIXED)
-    command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", IMPORTED]
+    command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", IMPORTED, "-m", "not data"]
     process = Forked([*command, "--golden", tmp_path, *tests], os.environ)
     output, _ = process.communicate()
     assert process.returncode == 0, output[-6000:]
