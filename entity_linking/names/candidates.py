@@ -172,11 +172,11 @@ class NameCandidates:
         if not self._varied:
             return hits
         hits.extend(self._initialled(ways.words))
-        telling = [word for word in name_words(ways.base) if word not in STOP_WORDS]
-        if telling:
-            hits.extend(self._in_part(telling))
+        informative = [word for word in name_words(ways.base) if word not in STOP_WORDS]
+        if informative:
+            hits.extend(self._in_part(informative))
             if not self._covers_mention:
-                hits.extend(self._overlapping(telling))
+                hits.extend(self._overlapping(informative))
         return hits
 
     def _initialled(self, words: list[str]) -> Iterator[Hit]:

@@ -98,7 +98,7 @@ def plain_plurals(names: pa.LargeStringArray) -> tuple[pa.LargeStringArray, NDAr
 
 
 def plain_words(names: pa.LargeStringArray) -> tuple[pa.LargeStringArray, NDArray[np.int64]]:
-    """Return the telling words of plain names, folded, and the place of the name of each.
+    """Return the informative words of plain names, folded, and the place of the name of each.
 
     A word that stands twice in a name comes once; connectors and legal forms are left out.
     """

@@ -6,7 +6,7 @@
     raised_popularity float32 [raised], what they are here
     names             [name] as written            name_entities int32, number over all segments
     name_sources      uint8, `Source`              name_counts   float32, how often seen
-    name_words        uint8, distinct telling words, 0 = not looked up by its words
+    name_words        uint8, distinct informative words, 0 = not looked up by its words
     keys              trie of folded marked keys (`entity_linking.surfaces`)
     key_offsets       int64 [key+1]                key_names int32, key_kinds uint8 [entry]
     key_table         uint64 [cell], what keys begin with (`entity_linking.names.keys`)

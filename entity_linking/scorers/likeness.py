@@ -1,7 +1,7 @@
 """`NameScorer`: how much a mention reads like the names of a candidate.
 
-The names of a batch are compared as rows of sparse counts (character pairs, words). Telling words
-and acronyms, which take rules of many steps, are made only of names that could have the same ones.
+The names of a batch are compared as rows of sparse counts (character pairs, words). Informative
+words and acronyms, which take rules of many steps, are made only of names that could have the same.
 """
 
 from __future__ import annotations
@@ -76,11 +76,11 @@ class NameScorer:
 def likenesses(names: Sequence[str], first: Ints, second: Ints) -> Scores:
     """How alike the pairs of `names` at the places `first` and `second` are, `[pair]`.
 
-    1 if equal, 0.95 but for case, 0.92 with the same telling words or letters; else shares. Telling
-    words are those without legal forms, connectors, middle initials and possessives, an acronym of
-    three letters has the same letters. Else it is 0.9 times the best of three shares: common words
-    (Dice), common beginning (of the longer one), common character pairs with both ends marked
-    (Dice, which falls with every edit as an edit distance does and is cheaper).
+    1 if equal, 0.95 if equal but for case, 0.92 with the same informative words or with the letters
+    of an acronym of at least three. Informative words are all but legal forms, connectors, middle
+    initials and possessives. Else 0.9 times the best of three shares: common words (Dice), common
+    beginning (of the longer name), common character pairs with both ends marked (Dice, which falls
+    with every edit as an edit distance does and is cheaper).
 
     >>> names = ["PARIS", "Paris", "Turing", "Alan Turing", "AVX Corp", "AVX"]
     >>> likenesses(names, np.array([0, 2, 4]), np.array([1, 3, 5])).round(2).tolist()
@@ -135,7 +135,7 @@ class _Forms:
         return cpdist(ours, theirs, scorer=Prefix.similarity, dtype=np.int32) / longer
 
     def _are_told_alike(self, first: Ints, second: Ints) -> NDArray[np.bool_]:
-        """Whether two names have the same telling words, or one is an acronym of the other."""
+        """Whether two names have the same informative words, or one is an acronym of the other."""
         common, n = _common(self._telling, first, second), np.diff(self._telling.indptr)
         may_be = (common == n[first]) | self._is_odd[second]
         may_be &= (common == n[second]) | self._is_odd[first]
@@ -163,7 +163,7 @@ class _Forms:
         return self._written[short].replace(".", "") in _acronyms(self._written[name])
 
     def _sure_words(self, vocabulary: list[str]) -> tuple[Any, NDArray[np.bool_]]:
-        """The words that are surely telling, of each name, and whether it has any that may be.
+        """The words that are surely informative, of each name, and whether it has any that may be.
 
         Rules change words of other signs and single letters, and take a last parenthesis away.
         """

@@ -213,8 +213,7 @@ def require_read(
     why = next(_reasons(coverage, texts, links, graph, view, is_linked))
     raise NoKnowledgeError(
         f"nothing of {graph} is shown to the model in {of} ({counted(len(texts), 'texts')}): "
-        f"{why}. Training "
-        "would go as with knowledge off"
+        f"{why}. Training would go as with knowledge off"
     )
 
 
@@ -271,18 +270,14 @@ def _reasons(
     if not coverage.with_link:
         first = next(iter(graph.entities), "none at all")
         yield (
-            f"none of the {counted(len(links), 'links')}, such as {links[0].entity!r}, is to "
-            "an entity "
-            f"of the graph, such as {first!r}; give the graph that the texts were linked "
-            f"with, or link "
-            "them again"
+            f"none of the {counted(len(links), 'links')}, such as {links[0].entity!r}, is to an "
+            f"entity of the graph, such as {first!r}; give the graph that the texts were linked "
+            "with, or link them again"
         )
     if not coverage.with_fact:
         yield (
-            f"{counted(coverage.with_link, 'texts')} with a link, and no linked entity has a "
-            "fact that "
-            f"the model may read (facts between the target pairs are hidden); give a graph "
-            f"with facts about "
-            "these entities"
+            f"{counted(coverage.with_link, 'texts')} had a link, and no linked entity has a fact "
+            "that the model may read (facts between the target pairs are hidden); give a graph "
+            "with facts about these entities"
         )
     yield view.remedy

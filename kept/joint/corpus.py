@@ -63,7 +63,7 @@ class Corpus:
             f"{counted(len(self.tokens), 'tokens')}, {counted(len(self.words), 'words')}, "
             f"{counted(len(self.links), 'links')} to "
             f"{counted(len(self.entities), 'entities')}, {counted(len(self.edges), 'edges')}; "
-            f"{counted(self.n_links_outside, 'links')} out of the graph)"
+            f"{counted(self.n_links_outside, 'links')} to what is not in the graph)"
         )
 
     @property

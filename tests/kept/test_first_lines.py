@@ -339,7 +339,7 @@ def test_a_table_of_fit_may_be_a_data_frame_or_rows(
             kept.fit(table, kg=graph, output=tmp_path / "run")
     assert len(list((tmp_path / "cache/tables").iterdir())) == 1  # the same rows, the same file
     frame = pd.DataFrame({"text": ["Ada left."], "label": [float("nan")]})
-    with pytest.raises(ConfigError, match=r"1 line without an example.*\n.*no label"):
+    with pytest.raises(ConfigError, match=r"1 line held no example.*\n.*no label"):
         kept.fit(frame, kg=graph, output=tmp_path / "run")
 
 

@@ -150,7 +150,7 @@ def test_a_probe_counts_questions_that_are_cut(
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     assert "texts cut at 16 word pieces" in done.output
-    assert "the part around the hole is read" in done.output
+    assert "the part around the hole was read" in done.output
     assert "was cut off with the text" not in done.output
     scores = json.loads((tmp_path / "out" / "scores.json").read_text())
     mode = next(scores[name] for name in ("weights", "graph") if name in scores)

@@ -101,10 +101,7 @@ def test_one_line_twice(name: str, killing: Path, tmp_path: Path) -> None:
     if name == "compare":  # its processes share the runs: which one is done first differs
         ours["runs/runs.jsonl"] = rows_of(out)
         theirs["runs/runs.jsonl"] = rows_of(right)
-    differing = {name for name in {*ours, *theirs} if ours.get(name) != theirs.get(name)}
-    if name == "build --sparql":  # the later one may keep what it fetched, to go on from
-        differing = {path for path in differing if not path.startswith("kg.pages")}
-    assert not differing
+    assert not {name for name in {*ours, *theirs} if ours.get(name) != theirs.get(name)}
 
 
 # ---- what two processes add ----------------------------------------------------------------------

@@ -70,7 +70,7 @@ def longer_mentions(surfaces: Sequence[str], starts: Sequence[int]) -> list[Long
 
 
 class _Described(NamedTuple):
-    """The telling words of a surface, its acronyms, and the acronym that it may be itself."""
+    """The informative words of a surface, its acronyms, and the acronym that it may be itself."""
 
     words: tuple[str, ...]
     acronyms: tuple[str, ...]

@@ -230,8 +230,8 @@ def name_words(name: str) -> list[str]:
     ['duchy', 'brabant']
     """
     words = loosen(_PARENTHESES.sub("", name) or name).casefold().split()
-    telling = [w for w in words if w not in CONNECTORS and w not in LEGAL_SUFFIXES]
-    return list(dict.fromkeys(telling))
+    informative = [w for w in words if w not in CONNECTORS and w not in LEGAL_SUFFIXES]
+    return list(dict.fromkeys(informative))
 
 
 # ---- mentions --------------------------------------------------------------

@@ -91,7 +91,8 @@ def get(
     for file in fetched:
         fetch(file, data, report=echo)
     sweep([file for file in source.files if file not in missing], data)
-    echo(f"{len(source.files) - len(missing)} files were here, {len(fetched)} were fetched")
+    n_here = len(source.files) - len(missing)
+    echo(f"already here: {counted(n_here, 'files')}; fetched: {counted(len(fetched), 'files')}")
     if by_hand:
         paths = ", ".join(str(data / file.path) for file in by_hand)
         raise ConfigError(

@@ -59,7 +59,6 @@ from kg_loaders.damage import DamageReport
 from kg_loaders.disk.writing import refuse_file, write_json
 from kg_loaders.reading.lines import read_lines
 
-SHORTER = "ask about shorter texts"
 MODES: dict[str, tuple[Mode, ...]] = {
     "weights": ("weights",), "graph": ("graph",), "both": ("weights", "graph"),
 }  # fmt: skip
@@ -277,7 +276,8 @@ def _print_result(
     printed["n_asked_shown"] = n_shown
     if result.cut is not None and result.cut["n_cut"]:
         console.print(
-            f"{Cut(**result.cut)}; the part around the hole is read; so that all is read, {SHORTER}"
+            f"{Cut(**result.cut)}; the part around the hole was read, so give shorter texts where "
+            "all of a text matters"
         )
     for ranking in RANKINGS:
         by_truth = ranking == "objects" and result.likelihood == "truth"

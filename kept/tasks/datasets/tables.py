@@ -128,8 +128,8 @@ def _several_labels(examples: list[TaskExample], kind: str) -> tuple[list[TaskEx
         return examples, []
     if kind != MENTION:
         note = (
-            f"{counted(n, 'labels')} with {SEPARATOR!r}: each is one class, since a {kind} has "
-            "one label"
+            f"{counted(n, 'labels')} contained {SEPARATOR!r}; each is one class, since a {kind} "
+            "has one label"
         )
         return examples, [note]
     several = [
@@ -137,7 +137,7 @@ def _several_labels(examples: list[TaskExample], kind: str) -> tuple[list[TaskEx
         for each in examples
     ]
     return several, [
-        f"{counted(n, 'labels')} with {SEPARATOR!r}, read as several labels of a mention"
+        f"{counted(n, 'labels')} contained {SEPARATOR!r}, which separates labels of a mention"
     ]
 
 
@@ -157,7 +157,7 @@ def _refuse_faults(report: DamageReport) -> None:
     if any(each.reason.startswith("not UTF-8") for each in report.rejections):
         rest += "\nsave the file as UTF-8, in a terminal with: iconv -f cp1252 -t utf-8 FILE"
     raise ConfigError(
-        f"{counted(report.n_rejected, 'lines')} without an example; mend or remove:\n  "
+        f"{counted(report.n_rejected, 'lines')} held no example; mend or remove:\n  "
         + "\n  ".join(lines)
         + rest
     )
@@ -251,15 +251,13 @@ class RowReader:
         notes = []
         if self.inside:
             notes.append(
-                f"{counted(self.inside, 'mentions')} with an end inside a word; start counts "
-                "characters from "
-                "0, and end is the character after the mention"
+                f"{counted(self.inside, 'mentions')} began or ended inside a word; start counts "
+                "characters from 0, and end is the character after the mention"
             )
         if self.repeated:
             notes.append(
-                f"{counted(self.repeated, 'mentions')} more than once in the text, of which "
-                "the first was "
-                "taken; use columns start and end to say which one"
+                f"{counted(self.repeated, 'mentions')} occurred more than once in the text, and "
+                "the first place was taken; columns start and end say which one is meant"
             )
         return notes
 

@@ -23,6 +23,7 @@ CHUNK = 1 << 13
 """Bytes; at most as many are lost where a download breaks off."""
 TIMEOUT = 60
 N_TRIES = 20
+"""How often the folder of downloads is made again when another process has removed it."""
 
 
 def missing_files(source: Source, root: Path) -> list[Missing]:

@@ -74,9 +74,9 @@ def world(n: int, seed: int) -> list[LinkedText]:
 
 
 def fit(oracle: OracleScorer, n_held_out: int = 120) -> Reranker:
-    scorers: dict[str, Scorer] = {"told": oracle, "prior": PriorScorer()}
+    scorers: dict[str, Scorer] = {"oracle": oracle, "prior": PriorScorer()}
     return Reranker.fit(
-        scorers, world(200, 0), world(n_held_out, 1), settings=QUICK, expensive=["told"]
+        scorers, world(200, 0), world(n_held_out, 1), settings=QUICK, expensive=["oracle"]
     )  # fmt: skip
 
 
@@ -88,7 +88,7 @@ def model() -> Reranker:
 def with_counter(model: Reranker, folder: Path) -> tuple[Reranker, OracleScorer]:
     report = OracleScorer()
     model.save(folder, force=True)
-    return Reranker.open(folder, {"prior": PriorScorer(), "told": report}), report
+    return Reranker.open(folder, {"prior": PriorScorer(), "oracle": report}), report
 
 
 def test_few_are_asked_and_nothing_is_lost(model: Reranker, tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_few_are_asked_and_nothing_is_lost(model: Reranker, tmp_path: Path) -> N
     assert model.asking.missed == 0.0
     assert 0.1 < model.asking.changeable < model.asking.asked < 0.5
     output = str(model.asking)
-    assert output.startswith("told used where the best answer without it has at most 0.")
+    assert output.startswith("oracle used where the best answer without it has at most 0.")
     report.n_asked = 0
     asking.everywhere().scores(texts)
     assert report.n_asked == 400
@@ -131,15 +131,15 @@ def test_batch_of_n_is_n_batches_of_one(model: Reranker) -> None:
 
 def test_training_and_linking_read_the_same_features() -> None:
     """What a dear scorer adds about some of the mentions is what it adds about all."""
-    both: dict[str, Scorer] = {"prior": PriorScorer(), "told": OracleScorer()}
+    both: dict[str, Scorer] = {"prior": PriorScorer(), "oracle": OracleScorer()}
     trained = tabulate(both, world(30, 5))
     is_asked_everywhere = np.arange(trained.rows.n_mentions) % 3 == 0
     linking = (
         tabulate({"prior": PriorScorer()}, world(30, 5))
         .of(is_asked_everywhere)
-        .with_scorers({"told": OracleScorer()})
+        .with_scorers({"oracle": OracleScorer()})
     )
-    assert linking.scorers == trained.scorers == ("prior", "told")
+    assert linking.scorers == trained.scorers == ("prior", "oracle")
     np.testing.assert_array_equal(linking.candidates, trained.of(is_asked_everywhere).candidates)
     np.testing.assert_array_equal(linking.mentions, trained.of(is_asked_everywhere).mentions)
 
@@ -194,7 +194,7 @@ def test_the_least_asking_that_misses_no_more(seed: int, most: float) -> None:
     rng = np.random.default_rng(seed)
     rows = CandidateRows.of(world(60, seed))
     first, full = rng.normal(size=(2, len(rows))) * 2
-    actual = fitted(rows, first, full, ["told"], most)
+    actual = fitted(rows, first, full, ["oracle"], most)
     sure = sureness(rows, first)
     differs = answers(rows, first) != answers(rows, full)
 
@@ -212,14 +212,14 @@ def test_the_least_asking_that_misses_no_more(seed: int, most: float) -> None:
 def test_nothing_that_changes_is_nothing_that_is_asked() -> None:
     rows = CandidateRows.of(world(60, 0))
     logits = np.random.default_rng(0).normal(size=len(rows))
-    actual = fitted(rows, logits, logits, ["told"], 0.0)
+    actual = fitted(rows, logits, logits, ["oracle"], 0.0)
     assert (actual.most_sure, actual.asked, actual.changeable) == (0.0, 0.0, 0.0)
 
 
 def test_what_is_asked_must_be_there() -> None:
     texts = world(5, 0)
-    both: dict[str, Scorer] = {"prior": PriorScorer(), "told": OracleScorer()}
-    for scorers, expensive in ((both, ["others"]), ({"told": OracleScorer()}, ["told"])):
+    both: dict[str, Scorer] = {"prior": PriorScorer(), "oracle": OracleScorer()}
+    for scorers, expensive in ((both, ["others"]), ({"oracle": OracleScorer()}, ["oracle"])):
         with pytest.raises(LinkingError, match="at least one cheap scorer"):
             Reranker.fit(scorers, texts, texts, expensive=expensive)
     with pytest.raises(LinkingError, match="asks no scorer"):
@@ -232,14 +232,14 @@ def test_saved_and_opened(model: Reranker, tmp_path: Path) -> None:
     assert repr(opened) == repr(model)
     texts = world(20, 8)
     assert flat(opened.scores(texts)) == flat(model.scores(texts))
-    assert Reranker.scorer_names(tmp_path / "m") == ("prior", "told")
+    assert Reranker.scorer_names(tmp_path / "m") == ("prior", "oracle")
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"asking.dear": ["prior"]}, "but they are not the last of its scorers"),
-        ({"asking.dear": ["prior", "told"]}, "but they are not the last of its scorers"),
+        ({"asking.dear": ["prior", "oracle"]}, "but they are not the last of its scorers"),
         ({"asking.dear": []}, "asks no scorer"),
         ({"asking.most_sure": 7.0}, "not between 0 and 1"),
         ({"asking.most_sure": "all"}, "cannot be read"),
@@ -251,12 +251,12 @@ def test_a_forged_folder_is_refused(
     model.save(tmp_path / "m")
     forge(tmp_path / "m", changes)
     with pytest.raises(LinkIndexError, match=message):
-        Reranker.open(tmp_path / "m", {"prior": PriorScorer(), "told": OracleScorer()})
+        Reranker.open(tmp_path / "m", {"prior": PriorScorer(), "oracle": OracleScorer()})
 
 
 def test_a_folder_that_lacks_the_first_stage_is_refused(model: Reranker, tmp_path: Path) -> None:
     """Weights of a plain re-ranker beside the manifest of one that asks."""
-    scorers: dict[str, Scorer] = {"prior": PriorScorer(), "told": OracleScorer()}
+    scorers: dict[str, Scorer] = {"prior": PriorScorer(), "oracle": OracleScorer()}
     Reranker.fit(scorers, world(20, 0), world(20, 1), settings=QUICK).save(tmp_path / "plain")
     assert Reranker.open(tmp_path / "plain", scorers).asking is None
     model.save(tmp_path / "m")
@@ -268,7 +268,7 @@ def test_a_folder_that_lacks_the_first_stage_is_refused(model: Reranker, tmp_pat
 
 def test_a_folder_from_before_asks_everywhere(tmp_path: Path) -> None:
     """Its manifest says nothing of asking."""
-    scorers: dict[str, Scorer] = {"prior": PriorScorer(), "told": OracleScorer()}
+    scorers: dict[str, Scorer] = {"prior": PriorScorer(), "oracle": OracleScorer()}
     before = Reranker.fit(scorers, world(20, 0), world(20, 1), settings=QUICK)
     before.save(tmp_path / "m")
     manifest = tmp_path / "m" / "manifest.json"
@@ -324,9 +324,9 @@ def test_why_says_whether_dear_scorers_were_asked(model: Reranker, ends: bool) -
     assert model.asking is not None
     to = f"(used up to {model.asking.most_sure:.3f})"
     assert paris[0].candidate.entity == "Q1"
-    assert "told used: without it the best answer has 0." in paris[0].reason
+    assert "oracle used: without it the best answer has 0." in paris[0].reason
     assert paris[0].reason.endswith(to)
-    assert "told not used: without it the best answer has 0.99" in rome[0].reason
+    assert "oracle not used: without it the best answer has 0.99" in rome[0].reason
     alone = replace(texts[0], links=texts[0].links[1:])
     assert explain(linker, [alone])[0][0] == rome, "the mention left out is read again"
 
@@ -337,7 +337,7 @@ def test_why_of_given_mentions() -> None:
     given_text = linked("Rome, Paris and Rome", ("Paris", [], None))
     (text,) = pipeline.disambiguate([given_text])
     ((paris,),) = explain(pipeline, [text])
-    assert "told used: without" in paris[0].reason
+    assert "oracle used: without" in paris[0].reason
 
 
 def test_relative_logits_of_part_of_a_table(model: Reranker) -> None:

@@ -128,7 +128,7 @@ def test_an_identifier_in_words_is_a_name(name: str, named: bool) -> None:
         (TEXTS[:1], False, r"no text has a link; .*--link.*`kept link`"),
         (TEXTS[:1], True, r"none of the names of 1 entities is in a text"),
         (TEXTS[2:3], False, r"none of the 1 link, such as 'nobody', is to an entity of the graph"),
-        (TEXTS[3:4], False, r"1 text with a link, and no linked entity has a fact"),
+        (TEXTS[3:4], False, r"1 text had a link, and no linked entity has a fact"),
         (TEXTS[5:], False, r"links and facts are there.*max_neighbours"),
     ],
 )

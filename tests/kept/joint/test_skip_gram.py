@@ -55,7 +55,7 @@ def test_the_vocabulary_is_of_linked_entities_and_those_with_a_triple(
               zip(corpus.entities, corpus.entity_counts, strict=True)}  # fmt: skip
     assert counts == {"Q90": 1, "Q1471": 2, "Q456": 1, "Q602": 1, "Q142": 0}
     assert corpus.n_links_outside == 1
-    assert "1 link out of the graph" in repr(corpus)
+    assert "1 link to what is not in the graph" in repr(corpus)
     assert corpus.text_offsets.tolist() == [0, 10, 10, 16]
     assert corpus.link_offsets.tolist() == [0, 3, 3, 4]
     assert [tuple(row[1:]) for row in corpus.links.tolist()] == [(0, 1), (4, 5), (6, 7), (11, 12)]

@@ -120,8 +120,8 @@ def merge(options: MergeOptions) -> None:
     result.graph.save(options.out, force=options.force)
     n_open = sum(pair.same is None for pair in pairs)
     echo(
-        f"{counted(result.n_merged, 'entities')} merged, {result.n_loops} facts between them left "
-        f"out, {n_open} pairs undecided"
+        f"{counted(result.n_merged, 'entities')} merged, {counted(result.n_loops, 'facts')} "
+        f"between them left out, {counted(n_open, 'pairs')} undecided"
     )
     echo(f"{result.graph} in {options.out}")
 

@@ -128,8 +128,8 @@ def _rows(opened: Opened, model: Path, options: EvalOptions) -> NDArray[np.int32
     n_repeats = opened.splits.repeats().get(options.split, 0)
     if n_repeats and not options.as_json:
         echo(
-            f"{counted(n_repeats, 'triples')} of {options.split} repeated, and ranked once "
-            "(--repeats ranks each as often as it occurs)"
+            f"{counted(n_repeats, 'triples')} of {options.split} repeated an earlier one and "
+            "were ranked once (--repeats ranks each as often as it occurs)"
         )
     return rows
 

@@ -128,7 +128,7 @@ def warn_about_leaks(splits: Splits) -> None:
             f"{n} of the {total} triples of {name} have their entities the other way round in train"
         )
     for name, n in splits.repeats().items():
-        echo(f"{counted(n, 'triples')} of {name} repeated")
+        echo(f"{counted(n, 'triples')} of {name} repeated an earlier one")
 
 
 def filter_of(splits: Splits) -> Filter:

@@ -82,9 +82,8 @@ def score(options: ScoreOptions) -> None:
         return
     if n_cut := n_cut_links(predictions):
         echo(
-            f"{counted(n_cut, 'links')} of {options.predicted} with fewer candidates than the "
-            "linker had, so "
-            "that recall among candidates is a lower bound; link with --candidates all",
+            f"{counted(n_cut, 'links')} of {options.predicted} had fewer candidates than the "
+            "linker had, so recall among candidates is a lower bound; link with --candidates all",
             fg="yellow",
             err=True,
         )

@@ -77,7 +77,7 @@ def test_many_faulty_lines_are_named_at_once(tmp_path: Path) -> None:
     text = "text,label\nA.,x\n" + "B.,\n" * 7
     with pytest.raises(ConfigError) as caught:
         read_labelled(written(tmp_path, text))
-    assert str(caught.value).startswith("7 lines without an example")
+    assert str(caught.value).startswith("7 lines held no example")
     assert str(caught.value).endswith("and 2 more")
 
 
@@ -117,7 +117,7 @@ def test_a_mention_is_a_whole_word_and_repeats_are_said(tmp_path: Path) -> None:
     path = written(tmp_path, "text,mention,label\nAnnabel met Ann and Ann.,Ann,x\n")
     table = read_labelled(path)
     assert table.examples[0].targets == (Mention(12, 15),)
-    assert "1 mention more than once" in table.notes[1]
+    assert "1 mention occurred more than once" in table.notes[1]
 
 
 def test_splits_are_read(tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_labels_that_are_joined_are_several_of_a_mention_and_one_of_a_text(tmp_p
     rows = "text,mention,label\nAnna left.,Anna,x|y\nBo left.,Bo,x\n"
     table = read_labelled(written(tmp_path, rows))
     assert (table.kind, table.examples[0].labels) == ("typing", ("x", "y"))
-    assert table.notes[-1] == "1 label with '|', read as several labels of a mention"
+    assert table.notes[-1] == "1 label contained '|', which separates labels of a mention"
     table = read_labelled(written(tmp_path, "text,label\nAnna left.,x|y\n"))
     assert (table.kind, table.examples[0].labels) == ("classification", ("x|y",))
     assert "each is one class" in table.notes[-1]
@@ -238,7 +238,7 @@ def test_several_mentions_in_a_line_are_refused(tmp_path: Path, line: str) -> No
 def test_offsets_that_cut_words_are_said_and_half_a_pair_is_not_used(tmp_path: Path) -> None:
     rows = "text,start,end,label\nAnna left.,0,3,x\nSo Bo left.,2,5,y\nBo left.,0,2,x\n"
     notes = read_labelled(written(tmp_path, rows)).notes
-    assert notes[1].startswith("2 mentions with an end inside a word")
+    assert notes[1].startswith("2 mentions began or ended inside a word")
     table = read_labelled(written(tmp_path, "text,subject,start,label\nAnna left.,Re: x,0,x\n"))
     assert table.kind == "classification"
     assert "not used: 'subject', 'start'" in table.notes[0]

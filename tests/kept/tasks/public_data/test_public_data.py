@@ -99,13 +99,13 @@ def test_a_data_set_comes_whole_and_is_checked(owner: Owner, sources: Path, tmp_
     assert "licence: CC0" in refused.output
     assert owner.requests == []
     done = run("get toy --accept", sources, data)
-    assert (done.exit_code, "2 were fetched" in done.output) == (0, True), done.output
+    assert (done.exit_code, "fetched: 2 files" in done.output) == (0, True), done.output
     assert gzip.decompress((data / "toy/train.txt.gz").read_bytes()) == FILES["train.txt"]
     assert (data / "toy/note.txt").read_bytes() == FILES["note.txt"]
     assert sorted(path.name for path in data.iterdir()) == ["toy"]
     assert run("check", sources, data).output == "toy: 2 of 2 files are right\n"
     again = run("get toy", sources, data)
-    assert (again.exit_code, "2 files were here, 0 were fetched" in again.output) == (0, True)
+    assert (again.exit_code, "already here: 2 files; fetched: 0 files" in again.output) == (0, True)
     assert len(owner.requests) == 2
     (data / "toy/note.txt").write_bytes(b"hullo\n")
     checked = run("check toy", sources, data)
