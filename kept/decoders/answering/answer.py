@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,10 +38,12 @@ from kept.decoders.answering.forms import (
     ranks,
     two_steps,
 )
-from kept.decoders.answering.near_names import NearNames
 from kept.decoders.answering.relations import Match, RelationChoice, RelationMatcher
 from kg_loaders import KnowledgeGraph
 from kg_loaders.entity import distinct_name, facts_of
+
+if TYPE_CHECKING:
+    from kept.decoders.answering.near_names import NearNames
 
 LEAST_CONFIDENCE = 0.4
 BIAS = 0.47
@@ -332,6 +334,8 @@ class Answerer:
 
     @cached_property
     def _near_names(self) -> NearNames:
+        from kept.decoders.answering.near_names import NearNames  # here: most questions need none
+
         return NearNames(self.graph)
 
     @cached_property
