@@ -506,7 +506,7 @@ def _with_fact_types(
         return graph
     report.notes.append(
         f"{counted(len(facts.pairs), 'types', ',')} of "
-        f"{counted(facts.n_entities, 'entities', ',')}: those of the facts of {relations}, "
+        f"{counted(facts.n_entities, 'entities', ',')} taken from the facts of {relations}, "
         "since no file gives types; --no-types-of-facts leaves them out"
     )
     return with_fact_types(graph, facts, n_threads=n_threads)

@@ -46,7 +46,7 @@ def test_relations_that_say_of_what_kind_a_thing_is(relation: str, tmp_path: Pat
     assert types_of(graph, "human") == []
     assert graph.n_triples == 2  # the fact stays
     (note,) = notes
-    assert note.startswith(f"1 type of 1 entity: those of the facts of {relation}, since")
+    assert note.startswith(f"1 type of 1 entity taken from the facts of {relation}, since")
     assert "--no-types-of-facts" in note
 
 
@@ -67,7 +67,7 @@ def test_a_relation_is_known_by_its_label(tmp_path: Path) -> None:
     labels = Source(names, "texts", {"columns": ("label",), "is_relation": True})
     graph, notes = built(facts, labels)
     assert types_of(graph, "Q1") == ["Q2", "Q3"]
-    assert notes[0].startswith("3 types of 2 entities: those of the facts of P9")
+    assert notes[0].startswith("3 types of 2 entities taken from the facts of P9")
 
 
 def test_types_of_files_are_all_there_are(tmp_path: Path) -> None:

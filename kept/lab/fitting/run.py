@@ -111,7 +111,8 @@ def fit(options: FitOptions, announce: Announce = lambda line: None) -> FitResul
     something else.
     """
     output = options.output
-    shutil.rmtree(output / ENDED, ignore_errors=True)
+    if (output / FIT).is_file():  # finished, and killed while it removed its trials
+        shutil.rmtree(output / ENDED, ignore_errors=True)
     refuse_foreign(output, options)
     output.mkdir(parents=True, exist_ok=True)
     with claim(output):
@@ -151,7 +152,7 @@ def end_search(output: Path) -> None:
     """Remove what only an unfinished fit needs. To whoever goes on, all of it is gone at once."""
     shutil.rmtree(output / ENDED, ignore_errors=True)
     (output / SEARCH).rename(output / ENDED)
-    shutil.rmtree(output / ENDED)
+    shutil.rmtree(output / ENDED, ignore_errors=True)  # another call may remove it, too
 
 
 def stored_part(path: Path) -> Any:

@@ -209,7 +209,7 @@ def test_types_of_facts_are_the_default(  # type: ignore[no-untyped-def]
     (tmp_path / "x.tsv").write_text("anna\tinstance of\thuman\nanna\tknows\tbert\n")
     code, _, errors = kept(f"kg build x.tsv -o kg {' '.join(flags)}")
     assert code == 0
-    assert ("1 type of 1 entity: those of the facts" in errors) is bool(n)
+    assert ("1 type of 1 entity taken from the facts" in errors) is bool(n)
     graph = KnowledgeGraph.open(tmp_path / "kg")
     assert graph.n_triples == 2
     assert len(graph["anna"].types) == n
