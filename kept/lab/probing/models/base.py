@@ -113,14 +113,12 @@ def words_around_masks(
     The text has the links that lie in its window. A pair keeps its first pieces, and so does a text
     whose masks are further apart.
     """
-    linked, encoded = (
-        list(texts),
-        encode_words(
-            [text.text for text in texts],
-            tokenizer,
-            max_words=max_words,
-            pair_starts=[text.pair_start for text in texts],
-        ),
+    linked = list(texts)
+    encoded = encode_words(
+        [text.text for text in texts],
+        tokenizer,
+        max_words=max_words,
+        pair_starts=[text.pair_start for text in texts],
     )
     for i, (text, words) in enumerate(zip(texts, encoded, strict=True)):
         ids = words.ids[words.spans[:, 0] >= 0]
